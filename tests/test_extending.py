@@ -119,14 +119,14 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_page_has_an_example_of_each() -> None:
+def test_plugin_page_has_an_example_of_each_kind() -> None:
     groups = re.findall(r'entry-points\."(carrel\.\w+)"', "".join(EXAMPLES.values()))
     kinds = ("chunkers", "embedders", "parsers", "rerankers", "strategies", "transformers")
     assert sorted(groups) == [f"carrel.{kind}" for kind in kinds]
     assert len(EXAMPLES) == 12
 
 
-def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
+def test_plugin_examples_work_after_installation(environment: Path) -> None:
     python = str(environment / "venv" / "bin" / "python")
     settings = {
         "CARREL_EMBEDDING_PROVIDER": "hashing",
@@ -153,6 +153,6 @@ def test_the_examples_work_where_they_are_installed(environment: Path) -> None:
     assert "plugin.skipped" not in done.stderr
 
 
-def test_they_are_installed_nowhere_else() -> None:
+def test_plugin_examples_are_not_installed_elsewhere() -> None:
     done = run([sys.executable, "-c", "import app.plugins as p; print(p.find_entry_points(p.PARSERS))"], ROOT)
     assert done.stdout.strip() == "[]"

@@ -50,7 +50,9 @@ async def age(owner: asyncpg.Connection, place: IdempotencyScope, column: str, i
     await owner.execute(changed, place.tenant_id)
 
 
-async def test_the_first_runs_and_the_next_get_its_answer(keys: IdempotencyStore, place: IdempotencyScope) -> None:
+async def test_idempotency_first_request_runs_and_next_gets_response(
+    keys: IdempotencyStore, place: IdempotencyScope
+) -> None:
     run = await begin(keys, place)
     with pytest.raises(RequestInProgress):
         await keys.acquire(place)
@@ -59,7 +61,7 @@ async def test_the_first_runs_and_the_next_get_its_answer(keys: IdempotencyStore
     assert await keys.acquire(place) == ANSWER
 
 
-async def test_without_an_answer_the_key_is_free(keys: IdempotencyStore, place: IdempotencyScope) -> None:
+async def test_idempotency_key_without_response_is_free(keys: IdempotencyStore, place: IdempotencyScope) -> None:
     await finish(keys, await begin(keys, place), None)
     run = await begin(keys, place)
     with pytest.raises(ZeroDivisionError):
@@ -68,13 +70,13 @@ async def test_without_an_answer_the_key_is_free(keys: IdempotencyStore, place: 
     await begin(keys, place)
 
 
-async def test_of_many_at_once_one_runs(keys: IdempotencyStore, place: IdempotencyScope) -> None:
+async def test_idempotency_concurrent_requests_run_once(keys: IdempotencyStore, place: IdempotencyScope) -> None:
     found = await asyncio.gather(*(keys.acquire(place) for _ in range(20)), return_exceptions=True)
     assert sum(isinstance(one, InFlightRequest) for one in found) == 1
     assert sum(isinstance(one, RequestInProgress) for one in found) == 19
 
 
-async def test_a_key_is_kept_by_tenant_api_key_and_route(
+async def test_idempotency_key_belongs_to_tenant_api_key_and_route(
     keys: IdempotencyStore, owner: asyncpg.Connection, place: IdempotencyScope
 ) -> None:
     await finish(keys, await begin(keys, place), ANSWER)
@@ -87,7 +89,7 @@ async def test_a_key_is_kept_by_tenant_api_key_and_route(
         await begin(keys, other)
 
 
-async def test_who_died_is_succeeded_and_changes_nothing_any_more(
+async def test_idempotency_owner_that_lost_lock_changes_nothing(
     keys: IdempotencyStore, owner: asyncpg.Connection, place: IdempotencyScope
 ) -> None:
     first = await begin(keys, place)
@@ -103,7 +105,7 @@ async def test_who_died_is_succeeded_and_changes_nothing_any_more(
     assert await keys.acquire(place) == ANSWER
 
 
-async def test_the_lock_is_renewed_while_the_request_runs(
+async def test_idempotency_lock_is_renewed_during_request(
     keys: IdempotencyStore, owner: asyncpg.Connection, place: IdempotencyScope
 ) -> None:
     run = await begin(keys, place)
@@ -117,7 +119,7 @@ async def test_the_lock_is_renewed_while_the_request_runs(
             await keys.acquire(place)
 
 
-async def test_an_answer_is_forgotten_after_a_day(
+async def test_idempotency_response_is_removed_after_a_day(
     keys: IdempotencyStore, owner: asyncpg.Connection, place: IdempotencyScope
 ) -> None:
     await finish(keys, await begin(keys, place), ANSWER)
@@ -127,7 +129,9 @@ async def test_an_answer_is_forgotten_after_a_day(
     await finish(keys, await begin(keys, place), None)
 
 
-async def test_a_lost_database_spoils_no_answer(database: DatabaseUrls, place: IdempotencyScope) -> None:
+async def test_idempotency_lost_database_does_not_affect_response(
+    database: DatabaseUrls, place: IdempotencyScope
+) -> None:
     """The request has done its work: it gets its response, even if the response cannot be stored."""
     pool = Database.connect(database.app, pool_size=1)
     run = await begin(IdempotencyStore(pool), place)

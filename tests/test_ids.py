@@ -15,7 +15,7 @@ def test_new_ids_are_version_7_and_sorted_by_time() -> None:
     assert {one.version for one in ids} == {7}
 
 
-def test_a_new_id_tells_when_it_was_made() -> None:
+def test_new_id_contains_creation_time() -> None:
     before = datetime.now(UTC)
     assert abs((get_creation_time(generate_id()) - before).total_seconds()) < 60
     assert get_creation_time(UUID("017f22e2-79b0-7cc3-98c4-dc0c0c07398f")) == datetime(
@@ -38,7 +38,7 @@ def test_derived_ids_depend_on_their_parts_alone() -> None:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-def test_ids_survive_the_way_to_text_and_back(prefix: str) -> None:
+def test_ids_survive_encoding_and_decoding(prefix: str) -> None:
     for value in (generate_id(), derive_id(1), UUID(int=0), UUID(int=2**128 - 1)):
         text = encode_id(prefix, value)
         assert text.startswith(f"{prefix}_")
@@ -46,7 +46,7 @@ def test_ids_survive_the_way_to_text_and_back(prefix: str) -> None:
         assert decode_id(prefix, text) == value
 
 
-def test_the_example_of_the_specification() -> None:
+def test_encode_id_equals_example_of_specification() -> None:
     assert encode_id("doc", UUID("01890a5d-ac96-774b-bcce-b302099a8057")) == "doc_01h455vb4pex5vsknk084sn02q"
 
 
@@ -72,5 +72,5 @@ def test_the_example_of_the_specification() -> None:
         "01890a5d-ac96-774b-bcce-b302099a8057",
     ],
 )
-def test_anything_else_is_no_id(text: str) -> None:
+def test_decode_id_other_text_returns_none(text: str) -> None:
     assert decode_id("doc", text) is None

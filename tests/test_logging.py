@@ -50,7 +50,7 @@ def line(stream: io.StringIO) -> dict[str, Any]:
     return only
 
 
-def test_an_event_is_one_line_of_json(stream: io.StringIO) -> None:
+def test_log_event_is_one_line_of_json(stream: io.StringIO) -> None:
     log.info("document.ready", chunks=40, title_language="fr")
     found = line(stream)
     assert datetime.fromisoformat(found.pop("time")).tzinfo == UTC
@@ -63,7 +63,7 @@ def test_an_event_is_one_line_of_json(stream: io.StringIO) -> None:
     }
 
 
-def test_a_line_break_in_a_field_stays_in_its_line(stream: io.StringIO) -> None:
+def test_log_field_with_line_break_stays_in_its_line(stream: io.StringIO) -> None:
     log.info("odd", name='a\n{"level":"error"}\u2028\udc80')
     assert len(stream.getvalue().strip("\n").split("\n")) == 1
     assert line(stream)["name"].startswith('a\n{"level":"error"}')
@@ -87,12 +87,12 @@ def test_a_line_break_in_a_field_stays_in_its_line(stream: io.StringIO) -> None:
         ("x" * 600, "x" * 500 + "…"),
     ],
 )
-def test_fields(stream: io.StringIO, value: object, told: object) -> None:
+def test_log_field_values_are_converted(stream: io.StringIO, value: object, told: object) -> None:
     log.info("event", value=value)
     assert line(stream)["value"] == told
 
 
-def test_a_field_never_takes_the_place_of_the_log_s_own(stream: io.StringIO) -> None:
+def test_log_field_never_overrides_reserved_fields(stream: io.StringIO) -> None:
     with bind_context(tenant_id="t1"):
         log.info("event", level="debug", tenant_id="t2", time=1)
     found = line(stream)
@@ -100,7 +100,7 @@ def test_a_field_never_takes_the_place_of_the_log_s_own(stream: io.StringIO) -> 
     assert (found["field_level"], found["field_tenant_id"], found["field_time"]) == ("debug", "t2", 1)
 
 
-def test_levels(stream: io.StringIO) -> None:
+def test_log_level_filters_events(stream: io.StringIO) -> None:
     log.debug("no")
     log.info("yes")
     log.warning("yes")
@@ -118,14 +118,14 @@ def test_levels(stream: io.StringIO) -> None:
     assert lines(stream)[-1]["event"] == "now"
 
 
-def test_configuring_again_does_not_double_lines(stream: io.StringIO) -> None:
+def test_configure_logging_again_does_not_double_lines(stream: io.StringIO) -> None:
     configure_logging("info", stream)
     configure_logging("info", stream)
     log.info("once")
     assert line(stream)["event"] == "once"
 
 
-def test_ids_are_bound_inside_the_block_alone(stream: io.StringIO) -> None:
+def test_bind_context_applies_inside_block_only(stream: io.StringIO) -> None:
     with bind_context(request_id="r1"):
         with bind_context(tenant_id=UUID(int=2), job_id="j1"):
             log.info("inner")
@@ -138,7 +138,7 @@ def test_ids_are_bound_inside_the_block_alone(stream: io.StringIO) -> None:
     assert "request_id" not in outside
 
 
-async def test_ids_of_tasks_at_a_time_do_not_mix(stream: io.StringIO) -> None:
+async def test_bind_context_of_concurrent_tasks_is_separate(stream: io.StringIO) -> None:
     async def work(name: str) -> None:
         with bind_context(tenant_id=name):
             for _ in range(5):
@@ -152,7 +152,7 @@ async def test_ids_of_tasks_at_a_time_do_not_mix(stream: io.StringIO) -> None:
     assert all(one["tenant_id"] == one["expected"] for one in found)
 
 
-def test_lines_of_threads_at_a_time_stay_whole(stream: io.StringIO) -> None:
+def test_log_lines_of_concurrent_threads_are_complete(stream: io.StringIO) -> None:
     def work() -> None:
         for n in range(50):
             log.info("event", n=n)
@@ -172,7 +172,7 @@ def fail(text: str) -> None:
         raise UnavailableError(text, snippet=text) from exc
 
 
-def test_an_exception_is_told_without_its_words(stream: io.StringIO) -> None:
+def test_log_exception_has_no_message(stream: io.StringIO) -> None:
     try:
         fail(SECRET)
     except UnavailableError as exc:
@@ -187,7 +187,7 @@ def test_an_exception_is_told_without_its_words(stream: io.StringIO) -> None:
     assert error["cause"]["type"] == "ValueError"
 
 
-def test_groups_and_long_chains(stream: io.StringIO) -> None:
+def test_log_exception_groups_and_long_chains_are_limited(stream: io.StringIO) -> None:
     chained: Exception = ValueError(SECRET)
     for _ in range(30):
         following = KeyError(SECRET)
@@ -200,7 +200,7 @@ def test_groups_and_long_chains(stream: io.StringIO) -> None:
     assert stream.getvalue().count("KeyError") <= 6
 
 
-def test_a_recursion_gives_a_line_of_bounded_length(stream: io.StringIO) -> None:
+def test_log_recursion_error_has_limited_length(stream: io.StringIO) -> None:
     def deeper() -> None:
         deeper()
 
@@ -211,7 +211,7 @@ def test_a_recursion_gives_a_line_of_bounded_length(stream: io.StringIO) -> None
     assert len(line(stream)["error"]["at"]) == 25
 
 
-def test_other_libraries_say_where_and_not_what(stream: io.StringIO) -> None:
+def test_log_of_other_libraries_has_place_and_no_message(stream: io.StringIO) -> None:
     library = logging.getLogger("some.library")
     library.info("below the library level")
     library.warning(f"could not read {SECRET}")
@@ -227,7 +227,7 @@ def test_other_libraries_say_where_and_not_what(stream: io.StringIO) -> None:
     assert found[2]["error"]["type"] == "app.errors.UnavailableError"
 
 
-def test_alembic_keeps_its_sentences(stream: io.StringIO) -> None:
+def test_log_of_alembic_has_its_sentences(stream: io.StringIO) -> None:
     logging.getLogger("alembic.runtime.migration").info("Running upgrade %s -> %s", "a1", "b2")
     assert line(stream)["event"] == "Running upgrade a1 -> b2"
 
@@ -253,7 +253,7 @@ server.run()
 
 
 @pytest.mark.parametrize(("how", "code"), [("works", 0), ("fails", 3)])
-def test_uvicorn_speaks_through_it(how: str, code: int) -> None:
+def test_log_of_uvicorn_uses_same_format(how: str, code: int) -> None:
     done = subprocess.run([sys.executable, "-c", SERVICE, how, SECRET], capture_output=True, text=True, timeout=60)
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
@@ -266,7 +266,7 @@ def test_uvicorn_speaks_through_it(how: str, code: int) -> None:
         assert any(one.get("error", {}).get("type") == "ValueError" for one in found)
 
 
-def test_a_traceback_in_uvicorn_s_words_loses_its_quotes(stream: io.StringIO) -> None:
+def test_log_traceback_of_uvicorn_has_no_source_lines(stream: io.StringIO) -> None:
     frame = '  File "/srv/x/app.py", line 3, in start'
     text = f"Traceback (most recent call last):\n{frame}\n    {SECRET}\nValueError: {SECRET}"
     logging.getLogger("uvicorn.error").error(text)
@@ -274,7 +274,7 @@ def test_a_traceback_in_uvicorn_s_words_loses_its_quotes(stream: io.StringIO) ->
     assert line(stream)["at"] == ["app:3 start"]
 
 
-def test_the_access_log_of_uvicorn_is_off(stream: io.StringIO) -> None:
+def test_log_access_log_of_uvicorn_is_off(stream: io.StringIO) -> None:
     logging.getLogger("uvicorn.access").info('%s - "GET /?q=%s"', "127.0.0.1", SECRET)
     assert stream.getvalue() == ""
 
@@ -290,6 +290,6 @@ logging.getLogger("some.library").warning("%d", sys.argv[1])
 """
 
 
-def test_a_stream_that_is_gone_stops_nobody_and_says_nothing() -> None:
+def test_log_to_closed_stream_stops_no_request() -> None:
     done = subprocess.run([sys.executable, "-c", GONE, SECRET], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

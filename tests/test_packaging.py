@@ -73,7 +73,7 @@ def compose() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_a_lock_has_hashes_and_no_addresses(lock: str) -> None:
+def test_lock_has_hashes_and_no_addresses(lock: str) -> None:
     entries = locked(lock)
     assert entries
     for entry, hashes in entries.items():
@@ -84,13 +84,13 @@ def test_a_lock_has_hashes_and_no_addresses(lock: str) -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS[:3])
-def test_the_locks_are_in_step(lock: str) -> None:
+def test_locks_agree_with_each_other(lock: str) -> None:
     whole = {entry.partition(" ;")[0]: hashes for entry, hashes in locked("requirements.lock").items()}
     for entry, hashes in locked(lock).items():
         assert whole[entry.partition(" ;")[0]] == hashes, f"{entry}: see CONTRIBUTING.md on the locks"
 
 
-def test_the_locks_satisfy_the_project() -> None:
+def test_locks_satisfy_project() -> None:
     declared = project()
     runtime = names(declared["project"]["dependencies"])
     extras = {name: names(extra) for name, extra in declared["project"]["optional-dependencies"].items()}
@@ -103,7 +103,7 @@ def test_the_locks_satisfy_the_project() -> None:
     assert not names(locked("requirements-runtime.lock")) & {"pytest", "moto", "mypy", "ruff", "flask"}
 
 
-def test_the_image_runs_as_nobody_in_particular_and_says_how_it_is() -> None:
+def test_image_runs_as_unprivileged_user_with_healthcheck() -> None:
     stage = last_stage()
     (user,) = stage["USER"]
     assert int(user) > 0
@@ -116,7 +116,7 @@ def test_the_image_runs_as_nobody_in_particular_and_says_how_it_is() -> None:
     assert stage["CMD"][0].startswith('["serve"')
 
 
-def test_the_image_installs_by_hash_alone() -> None:
+def test_image_installs_by_hash_only() -> None:
     installs = [rest for word, rest in instructions() if word == "RUN" for rest in rest.split("&&") if "pip " in rest]
     assert len(installs) == 4
     for command in installs:
@@ -124,7 +124,7 @@ def test_the_image_installs_by_hash_alone() -> None:
         assert "--require-hashes" in command or "--no-index" in command or " ." in command
 
 
-def test_what_is_locked_is_installed_as_it_stands() -> None:
+def test_locked_packages_are_installed_without_resolution() -> None:
     """An older pip that resolves with hashes refuses a lock if one of its packages has a newer release."""
     for name in ("Makefile", "Dockerfile"):
         installs = [line for line in (ROOT / name).read_text().splitlines() if "--require-hashes" in line]
@@ -132,7 +132,7 @@ def test_what_is_locked_is_installed_as_it_stands() -> None:
         assert all("--no-deps" in line for line in installs), name
 
 
-def test_the_image_holds_no_secret_and_no_setting_that_is_unknown() -> None:
+def test_image_contains_no_secret_and_no_unknown_setting() -> None:
     given = {name for rest in last_stage()["ENV"] for name in re.findall(r"(CARREL_\w+)=", rest)}
     assert given <= list_variables()
     text = (ROOT / "Dockerfile").read_text()
@@ -146,7 +146,7 @@ def test_the_image_holds_no_secret_and_no_setting_that_is_unknown() -> None:
         assert (ROOT / source).exists(), source
 
 
-def test_the_healthcheck_of_the_image_tells_up_from_down() -> None:
+def test_image_healthcheck_distinguishes_up_from_down() -> None:
     command = re.search(r"CMD (\[.*\])", last_stage()["HEALTHCHECK"][0])
     assert command is not None
     program = yaml.safe_load(command[1])
@@ -170,7 +170,7 @@ def test_the_healthcheck_of_the_image_tells_up_from_down() -> None:
         assert subprocess.run(check, env=environment, timeout=30, stderr=subprocess.DEVNULL).returncode != 0
 
 
-def test_the_parts_of_the_service_start_in_order(compose: dict[str, Any]) -> None:
+def test_compose_services_start_in_order(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert set(services) == {"api", "worker", "migrate", "bucket", "db", "s3"}
     for name in ("api", "worker"):
@@ -187,7 +187,7 @@ def test_the_parts_of_the_service_start_in_order(compose: dict[str, Any]) -> Non
     assert all((ROOT / volume).is_file() for volume in volumes if volume.startswith("./"))
 
 
-def test_every_command_is_one_of_ours(compose: dict[str, Any]) -> None:
+def test_compose_commands_exist(compose: dict[str, Any]) -> None:
     ours = {name: service for name, service in compose["services"].items() if service.get("image") == "carrel:local"}
     commands = {name: service["command"] for name, service in ours.items() if "entrypoint" not in service}
     assert {name: command[0] for name, command in commands.items()} == {
@@ -200,7 +200,7 @@ def test_every_command_is_one_of_ours(compose: dict[str, Any]) -> None:
     assert "0.0.0.0" in commands["api"]
 
 
-def test_what_compose_sets_is_known_and_what_it_asks_for_is_in_the_example(compose: dict[str, Any]) -> None:
+def test_compose_variables_are_known_and_in_example(compose: dict[str, Any]) -> None:
     text = (ROOT / "docker-compose.yml").read_text()
     environments = [service.get("environment", {}) for service in compose["services"].values()]
     given = {name for environment in environments for name in environment if name.startswith("CARREL_")}
@@ -216,7 +216,7 @@ def test_what_compose_sets_is_known_and_what_it_asks_for_is_in_the_example(compo
     }
 
 
-def test_setup_gets_no_more_than_it_needs_and_only_the_api_is_published(compose: dict[str, Any]) -> None:
+def test_compose_setup_has_minimal_settings_and_only_api_is_published(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert all(name.startswith(("CARREL_S3", "S3_ROOT")) for name in services["bucket"]["environment"])
     assert set(services["migrate"]["environment"]) == {"CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
@@ -224,7 +224,7 @@ def test_setup_gets_no_more_than_it_needs_and_only_the_api_is_published(compose:
     assert published == ["127.0.0.1:8000:8000"]
 
 
-def test_compose_gives_each_part_its_own_secrets_alone(compose: dict[str, Any]) -> None:
+def test_compose_services_have_only_their_secrets(compose: dict[str, Any]) -> None:
     services = compose["services"]
     holders = {
         secret: {name for name, service in services.items() if secret in service.get("environment", {})}
@@ -250,7 +250,7 @@ def test_compose_gives_each_part_its_own_secrets_alone(compose: dict[str, Any]) 
     assert "S3_ROOT" not in user["CARREL_S3_SECRET_ACCESS_KEY"]
 
 
-def test_compose_bounds_every_part_and_lets_the_api_alone_out(compose: dict[str, Any]) -> None:
+def test_compose_limits_services_and_network(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert compose["networks"]["inside"] == {"internal": True}
     for name, service in services.items():
@@ -283,7 +283,7 @@ def test_sbom_lists_what_the_image_installs(tmp_path: Path) -> None:
         assert components[f"{package['package']}=={package['version']}"]["purl"].startswith("pkg:npm/")
 
 
-def test_the_bucket_and_its_user_are_made_once(s3_server: S3Server) -> None:
+def test_compose_creates_bucket_and_user_once(s3_server: S3Server) -> None:
     with S3AdminServer(s3_server.endpoint_url, root=s3_server.access_key_id) as server:
         environment = {
             **os.environ,
@@ -309,7 +309,7 @@ def test_the_bucket_and_its_user_are_made_once(s3_server: S3Server) -> None:
     s3_server.client.head_bucket(Bucket="made-by-compose")
 
 
-async def test_the_database_is_made_with_an_owner_and_a_plain_login(tmp_path: Path) -> None:
+async def test_compose_creates_database_with_owner_and_plain_login(tmp_path: Path) -> None:
     """A separate server, because the script runs once on an empty cluster, and its roles belong to the
     whole cluster.
     """

@@ -29,7 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
+def test_wheel_contains_only_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {name.partition("/")[0] for name in names if ".dist-info/" not in name} == {"app", "carrel", "carrel_client"}
@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
     assert static <= names
 
 
-def test_what_the_wheel_installs_migrates_a_database(
+def test_wheel_installation_migrates_a_database(
     wheel: Path, make_empty_database: DatabaseFactory, tmp_path: Path
 ) -> None:
     with zipfile.ZipFile(wheel) as archive:

@@ -27,12 +27,14 @@ def left_out(caplog: pytest.LogCaptureFixture) -> dict[str, str]:
     return {one["plugin"]: one["reason"] for one in fields}
 
 
-def test_without_plugins_there_is_what_we_have() -> None:
+def test_merge_plugins_without_plugins_returns_built_in_entries() -> None:
     assert find_entry_points(GROUP) == []
     assert merge_plugins(GROUP, {"ours": "x"}, read) == {"ours": "x"}
 
 
-def test_a_registry_gets_their_lines_and_keeps_its_own(plugins: Plugins, caplog: pytest.LogCaptureFixture) -> None:
+def test_merge_plugins_adds_valid_entries_and_reserves_names(
+    plugins: Plugins, caplog: pytest.LogCaptureFixture
+) -> None:
     source = "red, blue, ours, refused = 'red', 'blue', 'ours', 'refused'\n"
     names = ("red", "blue", "ours", "refused", "missing")
     plugins.add("colours", source, things={name: f"colours:{name}" for name in names})
@@ -52,7 +54,7 @@ def test_a_registry_gets_their_lines_and_keeps_its_own(plugins: Plugins, caplog:
     }
 
 
-def test_a_registry_cannot_be_changed_afterwards(plugins: Plugins) -> None:
+def test_merge_plugins_result_is_read_only(plugins: Plugins) -> None:
     plugins.add("shapes", "round = 'round'", things={"round": "shapes:round"})
     joined: Any = merge_plugins(GROUP, {}, read)
     assert list(joined) == ["round"]

@@ -13,7 +13,7 @@ from app.documents.upload.multipart import spool_text
 from app.temp_files import TempDiskFull, count_abandoned, create_temp_directory, create_temp_file
 
 
-def test_a_full_disk_is_worth_another_try() -> None:
+def test_full_disk_raises_temp_disk_full() -> None:
     with create_temp_directory("upload") as folder:
         (folder / "0").write_bytes(b"there is room")
     assert not folder.exists()
@@ -21,7 +21,7 @@ def test_a_full_disk_is_worth_another_try() -> None:
         Path("/dev/full").write_bytes(b"there is none")
 
 
-def test_what_else_is_wrong_with_a_file_stays_what_it_is() -> None:
+def test_other_file_errors_propagate() -> None:
     with pytest.raises(FileNotFoundError), create_temp_directory("import") as folder:
         (folder / "nothing").read_bytes()
 
@@ -56,7 +56,7 @@ except TempDiskFull as full:
 """
 
 
-def test_the_directory_is_not_tried_with_a_file(tmp_path: Path) -> None:
+def test_temporary_directory_is_not_tested_with_a_file(tmp_path: Path) -> None:
     """Python tries a file at its first use of the directory: a full disk fails there with another error."""
     ended = subprocess.run(
         [sys.executable, "-c", NO_ROOM], env={"TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
@@ -67,7 +67,7 @@ def test_the_directory_is_not_tried_with_a_file(tmp_path: Path) -> None:
     ], ended.stderr
 
 
-def test_what_is_no_directory_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_temporary_directory_that_is_a_file_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "program"
     program.touch(mode=0o755)
     monkeypatch.setenv("TMPDIR", str(program))
@@ -88,7 +88,7 @@ with create_temp_directory("ingest") as folder:
 """
 
 
-def test_a_folder_goes_as_soon_as_its_process_is_gone(tmp_path: Path) -> None:
+def test_temporary_folder_is_deleted_after_its_process_ended(tmp_path: Path) -> None:
     """The folder of a running process remains; the folder of an ended one is deleted before a day has passed."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(

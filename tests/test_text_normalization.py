@@ -88,7 +88,7 @@ def test_normalize_joiners_stay_between_other_letters_alone(text: str, normal: s
     assert normalize_text(text) == normal
 
 
-def test_long_mark_run_is_seen() -> None:
+def test_long_mark_run_is_detected() -> None:
     assert has_long_mark_run("a" + ACUTE * 40)
     assert not has_long_mark_run("Zürich — " * 1000)
     assert not has_long_mark_run("e" + ACUTE * 5)

@@ -28,7 +28,7 @@ GIVEN, DAY, SHOWN = TypeAdapter(ProvidedTime), TypeAdapter(ProvidedDay), TypeAda
         "1970-01-01T00:00:00",
     ],
 )
-def test_given_time_out_of_range_is_refused(text: str) -> None:
+def test_provided_time_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(ValidationError):
         GIVEN.validate_python(text)
 
@@ -37,11 +37,11 @@ def test_given_time_out_of_range_is_refused(text: str) -> None:
     "text",
     ["0002-01-01T00:00:00Z", "1601-01-01T00:00:00Z", "1899-12-30T00:00:00Z", "9998-12-31T23:59:59.999999Z"],
 )
-def test_given_time_in_range_is_taken(text: str) -> None:
+def test_provided_time_in_range_is_accepted(text: str) -> None:
     assert GIVEN.validate_python(text) == datetime.fromisoformat(text)
 
 
-def test_given_day_out_of_range_is_refused() -> None:
+def test_provided_day_out_of_range_is_refused() -> None:
     for day in ("0001-01-01", "9999-12-31"):
         with pytest.raises(ValidationError):
             DAY.validate_python(day)
@@ -57,7 +57,7 @@ def test_given_day_out_of_range_is_refused() -> None:
         (datetime(2026, 1, 2, 4, tzinfo=timezone(timedelta(hours=1))), "2026-01-02T03:00:00.000Z"),
     ],
 )
-def test_stored_time_is_shown_whatever_it_is(stored: datetime, shown: str) -> None:
+def test_stored_time_is_always_shown(stored: datetime, shown: str) -> None:
     assert SHOWN.dump_json(stored).decode() == f'"{shown}"'
     assert to_utc_time(stored).tzinfo is UTC
     assert isinstance(to_unix_seconds(stored), int)

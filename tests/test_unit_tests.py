@@ -30,12 +30,12 @@ def test_unit_run_collects_thousands_of_tests_and_none_with_a_service() -> None:
     assert {"tests/lexical/test_weights.py", "tests/documents/test_media_type.py"} <= files
     assert "tests/api/test_documents.py" not in files
     # In one module, a test with a fixture that starts a process is left out; the others remain.
-    assert "tests/ingestion/parsers/test_hostile_text.py::test_all_of_them_are_in_the_registry" in tests
-    assert not any("test_they_work_inside_the_process" in test for test in tests)
+    assert "tests/ingestion/parsers/test_hostile_text.py::test_hostile_text_formats_are_registered" in tests
+    assert not any("test_seed_files_are_parsed_in_process" in test for test in tests)
 
 
 @pytest.mark.parametrize("module", REFUSED)
-def test_import_of_application_or_driver_in_unit_run_fails(tmp_path: Path, module: str) -> None:
+def test_unit_run_refuses_import_of_application_or_driver(tmp_path: Path, module: str) -> None:
     path = tmp_path / "test_hidden_import.py"
     path.write_text(f"import importlib\n\ndef test_import():\n    importlib.import_module('{module}')\n")
     done = run_pytest("-p", "tests.unit_tests", "--rootdir", str(tmp_path), str(path))
@@ -65,7 +65,7 @@ def test_import_inside_function_counts_for_that_function_alone(imports: SourceIm
     assert imports.find_impure_in_function("tests.fixtures.databases", "make_empty_database") == set()
 
 
-def test_stored_imports_are_read_again_when_the_file_changed(imports: SourceImports) -> None:
+def test_stored_imports_of_changed_file_are_read_again(imports: SourceImports) -> None:
     imports.find_impure("app.lexical.weights")
     changed, read = imports.stored["app.lexical.weights"]
     assert read[""]

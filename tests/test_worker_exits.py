@@ -5,7 +5,7 @@ import pytest
 from app.worker_exits import WorkerExitHistory
 
 
-def test_the_ends_are_counted_with_the_last_reason() -> None:
+def test_worker_exits_are_counted_with_last_reason() -> None:
     ends = WorkerExitHistory()
     assert ends.format_status() is None
     assert ends.record_exit(1, was_unresponsive=False) == "status 1"
@@ -16,7 +16,7 @@ def test_the_ends_are_counted_with_the_last_reason() -> None:
 
 
 @pytest.mark.parametrize(("number", "is_loop"), [(0, False), (1, False), (2, False), (3, True), (9, True)])
-def test_three_ends_within_ten_minutes_are_a_loop(number: int, is_loop: bool) -> None:
+def test_three_worker_exits_within_ten_minutes_are_a_loop(number: int, is_loop: bool) -> None:
     ends = WorkerExitHistory()
     for _ in range(number):
         ends.record_exit(1, was_unresponsive=False)

@@ -58,7 +58,7 @@ def at(tenant: Tenant) -> dict[str, Any]:
     }
 
 
-def test_passages_are_read_for_one_turn(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
+def test_passages_enter_one_turn_and_not_the_history(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
     history: list[ChatCompletionMessageParam] = [{"role": "system", "content": "You rent out cars."}]
     for number, question in enumerate((QUESTION, "And what does it cost?")):
         static_retrieval.turn(client, "m", history, question, top_k=2, **at(rental))
@@ -72,12 +72,14 @@ def test_passages_are_read_for_one_turn(rental: Tenant, chat: ChatServer, client
     assert PASSAGE not in json.dumps(history)
 
 
-def test_without_passages_the_conversation_is_as_it_is() -> None:
+def test_with_passages_without_passages_returns_equal_history() -> None:
     history: list[ChatCompletionMessageParam] = [{"role": "user", "content": QUESTION}]
     assert with_passages(history, []) == history
 
 
-def test_where_the_search_fails_the_model_answers_alone(tenant: Tenant, chat: ChatServer, client: OpenAI) -> None:
+def test_turn_with_failing_search_is_answered_without_passages(
+    tenant: Tenant, chat: ChatServer, client: OpenAI
+) -> None:
     history: list[ChatCompletionMessageParam] = []
     answer = static_retrieval.turn(client, "m", history, QUESTION, **{**at(tenant), "key": "wrong"})
     assert answer == f"You said: {QUESTION}"
@@ -94,7 +96,7 @@ def asks_once(talk: ReceivedTextRequest) -> list[dict[str, Any]]:
     return [] if talk.messages[-1]["role"] == "tool" else wants(query=QUESTION, top_k=1)
 
 
-def test_the_model_asks_and_the_reader_sees_where_it_is_from(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
+def test_agentic_turn_calls_tool_and_returns_sources(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
     chat.tool_calls, chat.reply = asks_once, lambda _: "Until 72 hours before."
     history: list[ChatCompletionMessageParam] = []
     answer, sources = agentic_retrieval.turn(client, "m", history, "And one-way?", Knowledge(rental.admin))
@@ -105,7 +107,7 @@ def test_the_model_asks_and_the_reader_sees_where_it_is_from(rental: Tenant, cha
     assert [(one["role"], one.get("content")) for one in history] == [("user", "And one-way?"), ("assistant", answer)]
 
 
-def test_what_is_not_similar_enough_is_not_told(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
+def test_agentic_turn_dissimilar_passages_are_left_out(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
     chat.tool_calls = asks_once
     strict = Knowledge(rental.admin, score_threshold=0.99)
     _, sources = agentic_retrieval.turn(client, "m", [], "And one-way?", strict)
@@ -121,7 +123,7 @@ def test_what_is_not_similar_enough_is_not_told(rental: Tenant, chat: ChatServer
     ],
     ids=["no query", "no JSON", "another tool"],
 )
-def test_a_model_that_asks_for_nonsense_is_told_nothing(
+def test_agentic_turn_invalid_tool_call_gets_no_results(
     rental: Tenant, chat: ChatServer, client: OpenAI, calls: list[dict[str, Any]]
 ) -> None:
     chat.tool_calls = lambda _: calls
@@ -130,7 +132,7 @@ def test_a_model_that_asks_for_nonsense_is_told_nothing(
     assert chat.text_requests[-1].body["tool_choice"] == "none"
 
 
-def test_the_manifest_of_the_page_is_what_a_caller_needs(rental: Tenant) -> None:
+def test_manifest_of_page_is_enough_for_a_caller(rental: Tenant) -> None:
     (block,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     manifest = yaml.safe_load(block)["retrieval"]
     assert manifest["type"] == "external"
@@ -169,7 +171,7 @@ class Doors(ProtocolServer):
         return ThreadingHTTPServer(("127.0.0.1", 0), Broken)
 
 
-def test_whatever_is_no_array_of_texts_is_a_failure() -> None:
+def test_search_reply_without_array_of_texts_raises() -> None:
     with Doors() as doors:
         assert search(f"{doors.address}/200/[]", "key", []) == []
         for path in (
@@ -188,6 +190,6 @@ def test_whatever_is_no_array_of_texts_is_a_failure() -> None:
         search(f"{doors.address}/200/[]", "key", [])
 
 
-def test_the_wrong_key_is_a_failure(tenant: Tenant) -> None:
+def test_search_with_wrong_key_raises(tenant: Tenant) -> None:
     with pytest.raises(SearchFailed, match="401"):
         search(f"{tenant.service.url}/v1/agent-search", "wrong", [])

@@ -12,7 +12,7 @@ CONVERSATION = [
 ]
 
 
-def test_upload_search_delete(tenant: Tenant) -> None:
+def test_upload_search_delete_removes_document_from_search(tenant: Tenant) -> None:
     document = tenant.upload(HANDBOOK)
     assert document["status"] == "ready", document["error"]
     assert document["page_count"] > 5

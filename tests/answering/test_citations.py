@@ -27,14 +27,14 @@ SOURCES = [
         ([1, 1, 99, 0, -3], [[1]]),
     ],
 )
-def test_one_citation_a_document(numbers: list[int], cited: list[list[int]]) -> None:
+def test_find_model_citations_returns_one_citation_per_document(numbers: list[int], cited: list[list[int]]) -> None:
     found = find_model_citations(numbers, SOURCES)
     assert found is not None
     assert [[source.number for source in one.sources] for one in found] == cited
     assert {one.method for one in found} <= {"model"}
 
 
-def test_numbers_that_are_all_wrong_say_nothing() -> None:
+def test_find_model_citations_all_numbers_wrong_returns_none() -> None:
     assert find_model_citations([4, 0], SOURCES) is None
 
 
@@ -42,30 +42,30 @@ def test_numbers_that_are_all_wrong_say_nothing() -> None:
     ("written", "read"),
     [([1, "2"], [1, 2]), (["[3]", "source 4."], [3, 4]), (["-1", "9" * 50], [-1, 999_999_999]), ([], [])],
 )
-def test_numbers_as_models_write_them(written: list[Any], read: list[int]) -> None:
+def test_cited_source_numbers_read_every_written_form(written: list[Any], read: list[int]) -> None:
     assert CitedSourceNumbers.model_validate({"numbers": written}).numbers == read
 
 
 @pytest.mark.parametrize(
     "written", [None, "1", {"1": 2}, ["one"], [[1]], [None], [1] * 1001], ids=lambda one: str(one)[:9]
 )
-def test_what_is_no_number_is_refused(written: Any) -> None:
+def test_cited_source_numbers_refuse_other_values(written: Any) -> None:
     with pytest.raises(ValidationError):
         CitedSourceNumbers.model_validate({"numbers": written})
 
 
-def test_the_schema_is_one_that_endpoints_take() -> None:
+def test_citation_schema_is_strict() -> None:
     schema = build_strict_schema(CitedSourceNumbers)
     assert schema["properties"]["numbers"]["items"] == {"type": "integer"}
     assert (schema["required"], schema["additionalProperties"]) == (["numbers"], False)
 
 
-def test_by_words() -> None:
+def test_find_overlap_citations_uses_shared_words() -> None:
     (only,) = find_overlap_citations("It takes fourteen weeks.", SOURCES, languages=["english"])
     assert ([source.number for source in only.sources], only.method) == ([2], "overlap")
 
 
-def test_a_label_names_the_document_once_and_every_place() -> None:
+def test_citation_label_names_document_once_and_every_page() -> None:
     def on_page(page: int | None, ordinal: int) -> AnswerSource:
         found = hit("text", 0.5, ordinal=ordinal)
         return AnswerSource(ordinal + 1, replace(found, chunk=replace(found.chunk, page=page)))
@@ -77,7 +77,7 @@ def test_a_label_names_the_document_once_and_every_place() -> None:
     assert unpaged.label == "notes.txt"
 
 
-def test_documents_of_the_shared_level_are_others() -> None:
+def test_citations_of_shared_document_with_same_id_are_separate() -> None:
     own = SOURCES[1]
     shared = replace(own, hit=replace(own.hit, document=replace(own.hit.document, tenant_id=own.hit.document.id)))
     assert len(group_by_document([own, shared], "model")) == 2

@@ -30,7 +30,7 @@ HITS = [hit("a" * 300, 0.9), hit("b" * 900, 0.8, document=2), hit("c" * 300, 0.7
         (200, "a"),
     ],
 )
-def test_what_has_room(most_tokens: int, kept: str) -> None:
+def test_select_within_budget_returns_whole_passages(most_tokens: int, kept: str) -> None:
     found = select_within_budget(number_sources(HITS), max_tokens=most_tokens)
     assert "".join(source.text[0] for source in found) == kept
     assert [source.number for source in found] == list(range(1, len(kept) + 1))
@@ -38,21 +38,21 @@ def test_what_has_room(most_tokens: int, kept: str) -> None:
     assert {len(source.text) for source in found} <= {300, 900}
 
 
-def test_no_room_at_all_is_the_callers_to_mend() -> None:
+def test_select_within_budget_too_small_budget_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="the shortest has") as caught:
         select_within_budget(number_sources(HITS), max_tokens=50)
     assert caught.value.loc == ("body", "max_context_tokens")
     assert select_within_budget([], max_tokens=50) == []
 
 
-def test_a_compressed_text_takes_the_room_of_its_own_words() -> None:
+def test_compressed_source_counts_its_compressed_text() -> None:
     whole = AnswerSource(1, HITS[1])
     assert estimate_source_tokens(replace(whole, compressed_text="short")) < estimate_source_tokens(whole) - 200
     assert whole.text == "b" * 900
     assert replace(whole, compressed_text="short").text == "short"
 
 
-def test_what_is_counted_is_what_is_sent() -> None:
+def test_estimated_tokens_count_the_sent_json() -> None:
     found = hit("Ninety euros.", 0.9)
     titled = hit("Ninety euros.", 0.9, title="Rentals")
     titled = replace(titled, chunk=replace(titled.chunk, section_titles=["Prices", "Vans"]))
@@ -63,5 +63,5 @@ def test_what_is_counted_is_what_is_sent() -> None:
 
 
 @pytest.mark.parametrize(("most_tokens", "passages"), [(200, 10), (4000, 40), (200_000, 100)])
-def test_more_is_fetched_than_fits(most_tokens: int, passages: int) -> None:
+def test_default_top_k_exceeds_the_token_budget(most_tokens: int, passages: int) -> None:
     assert compute_default_top_k(most_tokens) == passages

@@ -22,11 +22,13 @@ BOTH = "A transporter costs ninety euros. Parental leave lasts fourteen weeks."
         ("Ninety euros.", [], []),
     ],
 )
-def test_the_most_first_and_none_by_chance(answer: str, texts: list[str], found: list[int]) -> None:
+def test_overlapping_texts_are_ordered_and_chance_matches_dropped(
+    answer: str, texts: list[str], found: list[int]
+) -> None:
     assert find_overlapping_texts(answer, texts, languages=["english"]) == found
 
 
-def test_shares_are_of_the_answers_terms() -> None:
+def test_overlap_ratio_is_share_of_answer_terms() -> None:
     assert compute_overlap_ratios("ninety euros tomorrow morning", [VANS, LEAVE, ""], languages=["english"]) == [
         0.5,
         0.0,
@@ -35,7 +37,7 @@ def test_shares_are_of_the_answers_terms() -> None:
     assert compute_overlap_ratios("the and of", [VANS], languages=["english"]) == [0.0]
 
 
-def test_words_count_in_the_language_of_the_documents() -> None:
+def test_overlap_uses_language_of_documents() -> None:
     texts = ["Der Transporter kostet neunzig Euro für einen Tag.", "Die Kaution ist für den ganzen Monat."]
     answer = "Für den ganzen Tag kosten die Transporter neunzig Euro."
     assert find_overlapping_texts(answer, texts, languages=["german"]) == [0]

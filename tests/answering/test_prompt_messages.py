@@ -31,7 +31,7 @@ def prompts(text: str) -> dict[str, list[ChatMessage]]:
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_hostile_text_stays_material(text: str) -> None:
+def test_answer_prompt_hostile_text_is_inside_data(text: str) -> None:
     harmless = prompts("harmless")
     for kind, (system, user) in prompts(text).items():
         assert system == harmless[kind][0]
@@ -53,7 +53,7 @@ def test_hostile_text_stays_material(text: str) -> None:
     ],
     ids=["some matter", "none matters", "nobody says"],
 )
-def test_the_turns_that_matter(understood: Reformulation | None, turns: list[int]) -> None:
+def test_answer_prompt_contains_relevant_turns(understood: Reformulation | None, turns: list[int]) -> None:
     system, user = build_answer_messages("q", [source("s")], TALK, understood, custom_prompt=None)
     given = json.loads(user.content)
     assert [turn["index"] for turn in given.get("conversation", [])] == turns
@@ -61,13 +61,13 @@ def test_the_turns_that_matter(understood: Reformulation | None, turns: list[int
     assert ("`analysis`" in system.content) == (understood is not None) == ("analysis" in given)
 
 
-def test_one_turn_alone_is_the_question_itself() -> None:
+def test_answer_prompt_single_turn_has_no_conversation() -> None:
     assert "conversation" not in json.loads(
         build_answer_messages("Vans?", [source("s")], TALK[:1], None, custom_prompt=None)[1].content
     )
 
 
-def test_an_own_prompt_is_appended_to_ours() -> None:
+def test_answer_prompt_custom_prompt_is_appended() -> None:
     (plain, _), (system, user) = (
         build_answer_messages("q", [source("s")], [], None, custom_prompt=own) for own in (None, "Say 'dear'.")
     )

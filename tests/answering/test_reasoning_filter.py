@@ -28,12 +28,12 @@ async def pieces_of(text: str, size: int) -> AsyncIterator[str]:
         ("It costs <think>ninety</think>.", "It costs <think>ninety</think>."),
     ],
 )
-async def test_what_is_spoken(text: str, spoken: str, size: int) -> None:
+async def test_strip_reasoning_returns_answer_text(text: str, spoken: str, size: int) -> None:
     found = "".join([piece async for piece in strip_reasoning(pieces_of(text, size))])
     assert found.lstrip() == spoken.lstrip()
 
 
-async def test_pieces_are_not_held_back() -> None:
+async def test_strip_reasoning_yields_pieces_immediately() -> None:
     seen: list[str] = []
 
     async def pieces() -> AsyncIterator[str]:

@@ -80,6 +80,6 @@ def text_of(events: Events) -> str:
     return "".join(data["text"] for name, data in events if name == "token")
 
 
-def asked(talks: Sequence[ReceivedTextRequest]) -> list[str]:
+def kinds_of(talks: Sequence[ReceivedTextRequest]) -> list[str]:
     """Return the kinds of the prompts that the model received, in order."""
     return [kind(talk) for talk in talks]

@@ -23,12 +23,12 @@ def of_tenant(service: Service, tenant: str) -> list[dict[str, Any]]:
     return events(service.operator, f"/v1/tenants/{tenant}/audit-events")
 
 
-def told_of(service: Service, tenant: str) -> list[dict[str, Any]]:
+def events_about(service: Service, tenant: str) -> list[dict[str, Any]]:
     """Return the tenant's own audit events and the operator's events about the tenant."""
     own_list = of_tenant(service, tenant)
-    return own_list + told_since(own_list, events(service.operator, object_id=tenant))
+    return own_list + find_new_events(own_list, events(service.operator, object_id=tenant))
 
 
-def told_since(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def find_new_events(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> list[dict[str, Any]]:
     seen = {event["id"] for event in before}
     return [event for event in after if event["id"] not in seen]

@@ -37,11 +37,11 @@ def request(method: str = "POST", path: str = SEARCH, **headers: str) -> Request
         (request(path=IMPORT, content_length=LARGE, content_type="application/gzip"), False),
     ],
 )
-def test_what_is_a_large_body(asked: Request, large: bool) -> None:
+def test_has_large_body_depends_on_length_and_route(asked: Request, large: bool) -> None:
     assert has_large_body(asked) is large
 
 
-async def test_a_large_body_beyond_the_tenants_places_is_refused() -> None:
+async def test_admission_large_body_above_tenant_slots_is_refused() -> None:
     admission = AdmissionControl(TenantSlots(2, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
     held, free = asyncio.Event(), asyncio.Event()
 
@@ -64,7 +64,7 @@ async def test_a_large_body_beyond_the_tenants_places_is_refused() -> None:
     assert (await admission.run_request(request(content_length=LARGE), ONE, answer)).status_code == 200
 
 
-async def test_a_request_that_only_waits_gives_its_place_back() -> None:
+async def test_admission_waiting_request_frees_its_slot() -> None:
     admission = AdmissionControl(TenantSlots(1, 1, 0.01, TooManyLargeBodies, LargeBodiesBusy))
     admission.loop_shares.lag_seconds = 10.0
     waits, free = asyncio.Event(), asyncio.Event()

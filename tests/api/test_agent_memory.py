@@ -48,7 +48,7 @@ def remembering(tenant: Tenant) -> Tenant:
     return tenant
 
 
-def test_the_next_turn_has_it_and_nobody_elses(remembering: Tenant) -> None:
+def test_note_is_found_only_in_next_turn_of_its_chat(remembering: Tenant) -> None:
     note(remembering)
     assert recalled(remembering) == [NOTE]
     bind(remembering, "guard")
@@ -57,14 +57,14 @@ def test_the_next_turn_has_it_and_nobody_elses(remembering: Tenant) -> None:
         assert recalled(remembering, agent=agent, chat=chat) == [], (agent, chat)
 
 
-def test_what_the_chat_shares_is_every_agents_in_it(remembering: Tenant) -> None:
+def test_chat_note_without_agent_is_found_by_every_agent_of_chat(remembering: Tenant) -> None:
     note(remembering, agent_id=None)
     bind(remembering, "guard")
     assert recalled(remembering) == recalled(remembering, agent="guard") == [NOTE]
     assert recalled(remembering, chat="chat-2") == []
 
 
-async def test_after_its_expiry_no_search_has_it(remembering: Tenant) -> None:
+async def test_expired_note_is_in_no_search(remembering: Tenant) -> None:
     """The expired note is not removed yet, but no search returns it; other passages take its place."""
     made = note(remembering)
     note(remembering, OTHER)
@@ -81,14 +81,14 @@ async def test_after_its_expiry_no_search_has_it(remembering: Tenant) -> None:
             assert [result["text"] for result in found] == [OTHER], strategy
 
 
-def test_its_time_ends_by_itself(remembering: Tenant) -> None:
+def test_note_with_expiry_disappears_by_itself(remembering: Tenant) -> None:
     body = {"text": NOTE, "dynamic": True, **MINE}
     note(remembering, OTHER)
     create_expired(lambda end: remembering.admin.post(DOCUMENTS, json={**body, "expires_at": end.isoformat()}))
     assert recalled(remembering) == [OTHER]
 
 
-def test_the_same_note_again_lives_on(remembering: Tenant) -> None:
+def test_note_sent_again_extends_its_expiry(remembering: Tenant) -> None:
     made = note(remembering)
     later = (datetime.now(UTC) + timedelta(hours=2)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     again = remembering.admin.post(DOCUMENTS, json={"text": NOTE, "dynamic": True, "expires_at": later, **MINE})

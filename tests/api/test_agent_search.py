@@ -35,7 +35,7 @@ def said(content: Any, role: Any = "customer") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("route", ROUTES)
-def test_the_best_texts_first(zoo: Tenant, route: str) -> None:
+def test_agent_search_returns_best_texts_first(zoo: Tenant, route: str) -> None:
     assert len(ask(zoo, [said("Who feeds the animals of the zoo?")], route)) == 5
     assert "eagles" in ask(zoo, [said("eagles")], route)[0]
     for top_k in (1, 3, 7, 500):
@@ -69,14 +69,14 @@ def test_the_best_texts_first(zoo: Tenant, route: str) -> None:
         ([said("x " * 20_000 + "camels")], "camels"),
     ],
 )
-def test_the_question_is_the_last_of_the_asking_side(zoo: Tenant, messages: list[Any], animal: str) -> None:
+def test_agent_search_uses_last_user_message(zoo: Tenant, messages: list[Any], animal: str) -> None:
     body = json.dumps({"messages": messages, "top_k": 1})
     reply = zoo.admin.post(ROUTES[0], content=body, headers={"Content-Type": "application/json"})
     assert reply.status_code == 200, reply.text
     assert animal in reply.json()[0]
 
 
-def test_a_search_takes_conversations_as_chat_clients_keep_them(zoo: Tenant) -> None:
+def test_agent_search_accepts_tool_calls_and_parts(zoo: Tenant) -> None:
     """Tool calls have no text, a list of parts has the text of its parts, and other fields are ignored."""
     messages = [
         said("dolphins", "user"),
@@ -110,7 +110,7 @@ def test_a_search_takes_conversations_as_chat_clients_keep_them(zoo: Tenant) -> 
         {"messages": [said(""), said(None), said([{"type": "image_url"}]), {"role": "user"}]},
     ],
 )
-def test_without_a_question_there_is_nothing_to_find(zoo: Tenant, body: dict[str, Any]) -> None:
+def test_agent_search_without_question_returns_empty_array(zoo: Tenant, body: dict[str, Any]) -> None:
     for route in ROUTES:
         reply = zoo.admin.post(route, json=body)
         assert (reply.status_code, reply.json()) == (200, [])
@@ -135,7 +135,7 @@ def test_without_a_question_there_is_nothing_to_find(zoo: Tenant, body: dict[str
         ({"messages": ["camels"]}, "message 0 is no object"),
     ],
 )
-def test_what_was_not_understood_is_not_told_as_nothing_found(zoo: Tenant, body: dict[str, Any], told: str) -> None:
+def test_agent_search_unreadable_messages_are_422(zoo: Tenant, body: dict[str, Any], told: str) -> None:
     for route in ROUTES:
         reply = zoo.admin.post(route, json=body)
         assert reply.status_code == 422
@@ -144,12 +144,12 @@ def test_what_was_not_understood_is_not_told_as_nothing_found(zoo: Tenant, body:
         assert told.lower() in error["msg"].lower()
 
 
-def test_beside_a_question_what_is_not_understood_is_ignored(zoo: Tenant) -> None:
+def test_agent_search_unreadable_messages_with_a_question_are_ignored(zoo: Tenant) -> None:
     odd = [said("dolphins", "robot"), said("dolphins", ""), said("dolphins", None), said(5), {}]
     assert "camels" in ask(zoo, [said("camels"), *odd], top_k=1)[0]
 
 
-def test_unknown_fields_are_ignored(zoo: Tenant) -> None:
+def test_agent_search_unknown_fields_are_ignored(zoo: Tenant) -> None:
     plain = ask(zoo, [said("camels")])
     more: dict[str, Any] = {
         "session_id": 5,
@@ -170,13 +170,13 @@ def test_unknown_fields_are_ignored(zoo: Tenant) -> None:
         {"messages": "x"}, {"messages": ["x"]}, {"messages": [None]}, {"messages": 5}, [], "x", 5,
     ],
 )  # fmt: skip
-def test_bodies_that_are_none(zoo: Tenant, body: Any) -> None:
+def test_agent_search_invalid_bodies_are_422(zoo: Tenant, body: Any) -> None:
     problem(zoo.admin.post(ROUTES[0], json=body), 422, "invalid")
 
 
 @pytest.mark.parametrize("messages", [[said("camels")], [said("badgers"), said("Sure.", "agent"), said("and geese?")]])
 @pytest.mark.parametrize("top_k", [1, 4, 7])
-def test_they_are_the_texts_of_the_search(zoo: Tenant, messages: list[Any], top_k: int) -> None:
+def test_agent_search_texts_equal_search_results(zoo: Tenant, messages: list[Any], top_k: int) -> None:
     body = {"messages": messages, "top_k": top_k}
     found = zoo.admin.post("/v1/search", json=body).json()["results"]
     assert ask(zoo, messages, top_k=top_k) == [result["text"] for result in found]
@@ -184,14 +184,14 @@ def test_they_are_the_texts_of_the_search(zoo: Tenant, messages: list[Any], top_
     assert ask(zoo, messages, ROUTES[1], top_k=top_k) == [result["text"] for result in one]
 
 
-def test_nothing_there_is_an_empty_array(tenant: Tenant) -> None:
+def test_agent_search_empty_tenant_returns_empty_array(tenant: Tenant) -> None:
     assert ask(tenant, [said("anything")]) == []
     problem(
         tenant.admin.post("/v1/knowledge-bases/no/agent-search", json={"messages": []}), 404, "knowledge_base_not_found"
     )
 
 
-def test_no_snippet_holds_the_line_that_joins_snippets(tenant: Tenant) -> None:
+def test_snippet_never_contains_separator_line(tenant: Tenant) -> None:
     text = "Koalas sleep.\n---\nKoalas eat.\n  -----  \nKoalas sleep again --- and again."
     text += "\r\n---\r\nKoalas\n\n--\n\nend.\n---"
     tenant.add_text(text, media_type="text/plain")
@@ -203,7 +203,7 @@ def test_no_snippet_holds_the_line_that_joins_snippets(tenant: Tenant) -> None:
     assert lines.count("\u2014") >= 3
 
 
-def test_nothing_found_never_means_that_something_broke(fragile: BreakableService) -> None:
+def test_agent_search_failure_is_503_and_never_empty(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("broken")
     tenant.add_text("Lemurs live on Madagascar.")
     assert ask(tenant, [said("lemurs")]) == ["Lemurs live on Madagascar."]

@@ -65,7 +65,7 @@ def ask(client: httpx2.Client, agent: Any, *said: str, route: str = SEARCH, **mo
     return found
 
 
-def test_a_binding_is_made_read_replaced_changed_and_deleted(tenant: Tenant) -> None:
+def test_binding_crud_returns_its_state(tenant: Tenant) -> None:
     path = f"{AGENTS}/agt_1"
     reply = tenant.admin.put(path, json={"knowledge_bases": ["default", kb_id(tenant, "default")], **SETTINGS})
     assert reply.status_code == 201
@@ -98,7 +98,7 @@ def test_a_binding_is_made_read_replaced_changed_and_deleted(tenant: Tenant) -> 
     assert tenant.admin.get(AGENTS).json()["items"] == []
 
 
-def test_it_is_told_once_for_each_change(tenant: Tenant) -> None:
+def test_binding_each_change_has_one_audit_event(tenant: Tenant) -> None:
     made = bind(tenant, "agt", "default")
     bind(tenant, "agt", "default")
     tenant.admin.patch(f"{AGENTS}/agt", json={}).raise_for_status()
@@ -158,7 +158,7 @@ def test_agents_are_listed_newest_first_in_pages(tenant: Tenant) -> None:
     ],
     ids=str,
 )
-def test_bindings_that_are_none(tenant: Tenant, body: dict[str, Any], place: str) -> None:
+def test_binding_with_invalid_body_is_422(tenant: Tenant, body: dict[str, Any], place: str) -> None:
     given = body if not body or "knowledge_bases" in body else {"knowledge_bases": ["default"], **body}
     assert place in str(problem(tenant.admin.put(f"{AGENTS}/agt", json=given), 422, "invalid")["errors"])
     bind(tenant, "agt", "default")
@@ -166,7 +166,7 @@ def test_bindings_that_are_none(tenant: Tenant, body: dict[str, Any], place: str
         problem(tenant.admin.patch(f"{AGENTS}/agt", json=body), 422, "invalid")
 
 
-def test_a_knowledge_base_that_is_not_there(tenant: Tenant) -> None:
+def test_binding_with_unknown_knowledge_base_is_404(tenant: Tenant) -> None:
     body = {"knowledge_bases": ["default", "nothing"]}
     problem(tenant.admin.put(f"{AGENTS}/agt", json=body), 404, "knowledge_base_not_found")
     problem(tenant.admin.get(f"{AGENTS}/agt"), 404, "agent_not_found")
@@ -174,13 +174,13 @@ def test_a_knowledge_base_that_is_not_there(tenant: Tenant) -> None:
     problem(tenant.admin.patch(f"{AGENTS}/agt", json=body), 404, "knowledge_base_not_found")
 
 
-def test_ids_that_no_agent_can_have(tenant: Tenant) -> None:
+def test_binding_with_invalid_agent_id_is_422(tenant: Tenant) -> None:
     for agent in ("a" * 257, "a%00b"):
         problem(tenant.admin.put(f"{AGENTS}/{agent}", json={"knowledge_bases": []}), 422, "invalid")
     assert bind(tenant, "%C3%A4%20%22b%22", "default")["agent_id"] == 'ä "b"'
 
 
-def test_a_narrowed_key_manages_no_agents(tenant: Tenant) -> None:
+def test_restricted_key_managing_agents_is_403(tenant: Tenant) -> None:
     bind(tenant, "agt", "default")
     for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "u"}):
         client = tenant.create_client("admin", **narrowing)
@@ -190,7 +190,7 @@ def test_a_narrowed_key_manages_no_agents(tenant: Tenant) -> None:
             problem(reply, 403, "forbidden")
 
 
-def test_a_write_is_answered_once(tenant: Tenant) -> None:
+def test_binding_write_with_idempotency_key_is_replayed(tenant: Tenant) -> None:
     headers, body = {"Idempotency-Key": "once"}, {"knowledge_bases": ["default"]}
     first = tenant.admin.put(f"{AGENTS}/agt", json=body, headers=headers)
     tenant.admin.delete(f"{AGENTS}/agt").raise_for_status()
@@ -200,7 +200,7 @@ def test_a_write_is_answered_once(tenant: Tenant) -> None:
     problem(tenant.admin.get(f"{AGENTS}/agt"), 404, "agent_not_found")
 
 
-def test_an_agent_searches_what_it_is_bound_to(zoo: Tenant) -> None:
+def test_bound_agent_searches_its_knowledge_bases(zoo: Tenant) -> None:
     bind(zoo, "by-day", "default")
     bind(zoo, "by-night", kb_id(zoo, "night"))
     bind(zoo, "both", "night", "default")
@@ -211,14 +211,14 @@ def test_an_agent_searches_what_it_is_bound_to(zoo: Tenant) -> None:
         assert ask(reader, "by-night") == ask(zoo.admin, "by-night")
 
 
-def test_the_path_is_searched_in_place_of_what_it_is_bound_to(zoo: Tenant) -> None:
+def test_agent_search_path_overrides_binding(zoo: Tenant) -> None:
     bind(zoo, "by-day", "default", max_top_k=2)
     found = ask(zoo.admin, "by-day", route="/v1/knowledge-bases/night/agent-search")
     assert len(found) == 2
     assert all("by night" in text for text in found)
 
 
-def test_an_unknown_agent_searches_all_that_the_key_may_read(zoo: Tenant) -> None:
+def test_unknown_agent_searches_all_readable_knowledge_bases(zoo: Tenant) -> None:
     plain = ask(zoo.admin, None, top_k=20)
     assert len(plain) == 12
     unknowns: tuple[Any, ...] = ("nobody", "", 5, ["x"], {}, "x" * 257, "a\0b")
@@ -226,13 +226,13 @@ def test_an_unknown_agent_searches_all_that_the_key_may_read(zoo: Tenant) -> Non
         assert ask(zoo.admin, unknown, top_k=20, session_id="chat-1") == plain, unknown
 
 
-def test_without_knowledge_bases_nothing_is_searched(zoo: Tenant) -> None:
+def test_agent_bound_to_nothing_gets_empty_array(zoo: Tenant) -> None:
     bind(zoo, "silent")
     for route in (SEARCH, "/v1/knowledge-bases/night/agent-search"):
         assert ask(zoo.admin, "silent", route=route) == []
 
 
-def test_a_binding_opens_nothing_that_the_key_may_not_read(zoo: Tenant) -> None:
+def test_binding_does_not_extend_rights_of_key(zoo: Tenant) -> None:
     bind(zoo, "both", "night", "default")
     bind(zoo, "by-day", "default")
     client = zoo.create_client("reader", knowledge_bases=["night"])
@@ -241,7 +241,7 @@ def test_a_binding_opens_nothing_that_the_key_may_not_read(zoo: Tenant) -> None:
     assert len(ask(client, "by-day", route="/v1/knowledge-bases/night/agent-search")) == 5
 
 
-def test_another_tenants_binding_is_none(zoo: Tenant, tenant: Tenant) -> None:
+def test_binding_of_another_tenant_is_404(zoo: Tenant, tenant: Tenant) -> None:
     bind(zoo, "only-theirs")
     tenant.add_text("The keepers of the zoo feed animals here.")
     assert len(ask(tenant.admin, "only-theirs")) == 1
@@ -265,12 +265,14 @@ def test_another_tenants_binding_is_none(zoo: Tenant, tenant: Tenant) -> None:
     ],
     ids=str,
 )
-def test_how_many_it_gets(zoo: Tenant, settings: dict[str, Any], asked: dict[str, Any], count: int) -> None:
+def test_binding_max_top_k_limits_results(
+    zoo: Tenant, settings: dict[str, Any], asked: dict[str, Any], count: int
+) -> None:
     bind(zoo, "limited", "default", **settings)
     assert len(ask(zoo.admin, "limited", **asked)) == count
 
 
-def test_a_session_is_opened_only_where_the_binding_allows_it(zoo: Tenant) -> None:
+def test_session_scope_is_searched_only_if_binding_allows_it(zoo: Tenant) -> None:
     def seen(agent: str, session: Any = "chat-1", client: httpx2.Client = zoo.admin) -> set[str]:
         found = ask(client, agent, "hamsters and hermit crabs of this chat", top_k=20, session_id=session)
         return {word for word in ("hamsters", "hermit crabs") if any(word in text for text in found)}
@@ -287,7 +289,7 @@ def test_a_session_is_opened_only_where_the_binding_allows_it(zoo: Tenant) -> No
     assert seen("keeper", client=zoo.create_client("reader", user_id="u")) == set()
 
 
-def test_only_the_newest_messages_are_read(zoo: Tenant) -> None:
+def test_agent_search_reads_only_newest_messages(zoo: Tenant) -> None:
     """With more messages, the question before is searched too, and the word in it finds its passage."""
     bind(zoo, "forgetful", "default", strategy="lexical", max_messages=1)
     assert len(ask(zoo.admin, "forgetful", "camels", "geese")) == 1
@@ -299,7 +301,7 @@ def test_only_the_newest_messages_are_read(zoo: Tenant) -> None:
     assert "camels" in zoo.admin.post(SEARCH, json=body).json()[0]
 
 
-def test_citations_and_the_length_of_a_snippet(zoo: Tenant) -> None:
+def test_binding_citations_and_snippet_length_apply(zoo: Tenant) -> None:
     document = zoo.admin.get("/v1/knowledge-bases/default/documents").json()["items"]
     source = next(one["source"] for one in document if one["title"] == "geese")
     whole = "The geese are fed by day by the keepers of the zoo."
@@ -311,14 +313,14 @@ def test_citations_and_the_length_of_a_snippet(zoo: Tenant) -> None:
     assert ask(zoo.admin, "precise", "geese")[0] == whole[:50]
 
 
-def test_a_snippet_that_is_cut_to_a_line_of_hyphens_joins_nothing(tenant: Tenant) -> None:
+def test_snippet_cut_to_hyphens_contains_no_separator(tenant: Tenant) -> None:
     tenant.add_text("Koalas sleep for almost all of the day and eat\n---------- and then they sleep again.")
     bind(tenant, "agt", "default", max_snippet_chars=52)
     (snippet,) = ask(tenant.admin, "agt", "koalas")
     assert snippet.splitlines()[-1] == "\u2014"
 
 
-async def test_a_strategy_that_is_gone_is_no_error(zoo: Tenant) -> None:
+async def test_binding_with_removed_strategy_uses_default(zoo: Tenant) -> None:
     made = bind(zoo, "left-behind", "default", strategy="lexical")
     plain = ask(zoo.admin, None, "geese", route="/v1/knowledge-bases/default/agent-search")
     connection = await asyncpg.connect(zoo.service.urls.owner)
@@ -329,7 +331,7 @@ async def test_a_strategy_that_is_gone_is_no_error(zoo: Tenant) -> None:
     await connection.close()
 
 
-def test_a_knowledge_base_that_is_deleted_is_left_out(tenant: Tenant) -> None:
+def test_deleted_knowledge_base_is_dropped_from_bindings(tenant: Tenant) -> None:
     tenant.add_text("The herons fish.")
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
     tenant.add_text("The brief herons fish.", kb="brief")
@@ -344,7 +346,7 @@ def test_a_knowledge_base_that_is_deleted_is_left_out(tenant: Tenant) -> None:
     assert found == {"both": [kb_id(tenant, "default")], "alone": []}
 
 
-def test_one_that_is_deleted_while_an_agent_is_bound_to_it_is_left_out(tenant: Tenant) -> None:
+def test_knowledge_base_deleted_during_binding_is_left_out(tenant: Tenant) -> None:
     """The deletion is not committed, so other transactions do not see it. The binding waits for it."""
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
     brief = decode_id("kb", kb_id(tenant, "brief"))
@@ -366,7 +368,7 @@ def test_one_that_is_deleted_while_an_agent_is_bound_to_it_is_left_out(tenant: T
     assert asyncio.run(deleting())["knowledge_bases"] == [kb_id(tenant, "default")]
 
 
-def test_a_tenant_that_is_deleted_takes_its_agents_along(service: Service) -> None:
+def test_deleted_tenant_deletes_bindings(service: Service) -> None:
     tenant = service.create_tenant("brief")
     bind(tenant, "agt", "default")
     gone = service.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()

@@ -14,7 +14,7 @@ from harness.protocol_servers.chat import ChatFailure, ChatServer, ReceivedTextR
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.protocol_servers.rerank import RerankServer, compute_relevance
 from harness.running_service import Service, Tenant, build_settings, run_service
-from tests.api.answers import Writer, asked, events_of, kind, material, names, streamed, text_of
+from tests.api.answers import Writer, events_of, kind, kinds_of, material, names, streamed, text_of
 from tests.api.problems import problem
 from tests.api.test_log_content import PLANTED, all_requests, lines_of
 from tests.fixtures.service_warnings import warning_json
@@ -92,7 +92,7 @@ def places(found: dict[str, Any], external_id: str) -> list[int]:
 
 
 @pytest.mark.parametrize("path", [ALONE, SEVERAL])
-def test_events_come_in_order_and_are_the_same_in_one_object(tenant: Tenant, chat: ChatServer, path: str) -> None:
+def test_answer_stream_events_equal_single_object(tenant: Tenant, chat: ChatServer, path: str) -> None:
     events = streamed(tenant.admin, path, query=QUESTION, timeout_seconds=30)
     assert names(events) == ["query", "sources", "token", "citations", "done"]
     assert sum(name == "token" for name, _ in events) > 2
@@ -107,11 +107,11 @@ def test_events_come_in_order_and_are_the_same_in_one_object(tenant: Tenant, cha
     assert whole["usage"] == {"prompt_tokens": 2 * 75, "completion_tokens": 2 * 25}
     assert {"total", "search", "first_token", "answer", "citations"} <= whole["timings_ms"].keys()
     assert list(whole) == list(parts)  # in the order of the events
-    assert asked(chat.text_requests) == ["answer", "citations"] * 2
+    assert kinds_of(chat.text_requests) == ["answer", "citations"] * 2
     assert chat.text_requests[0].body["max_tokens"] == 77
 
 
-def test_several_passages_of_a_document_are_one_citation(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_passages_of_one_document_are_one_citation(tenant: Tenant, chat: ChatServer) -> None:
     of_prices, of_leave = places(ask(tenant), "prices"), places(ask(tenant), "leave")
     chat.reply = Writer(numbers=[of_prices[1], *of_leave, 99, of_prices[0], 0, -1])
     first, second = ask(tenant)["citations"]
@@ -122,13 +122,13 @@ def test_several_passages_of_a_document_are_one_citation(tenant: Tenant, chat: C
 
 
 @pytest.mark.parametrize("written", [["1"], ["[1]"], ["source 1"], [1.0]], ids=str)
-def test_numbers_are_read_as_models_write_them(tenant: Tenant, chat: ChatServer, written: list[Any]) -> None:
+def test_answer_citation_numbers_are_read_in_every_form(tenant: Tenant, chat: ChatServer, written: list[Any]) -> None:
     chat.reply = Writer(numbers=written)
     (only,) = ask(tenant)["citations"]
     assert (only["sources"], only["method"]) == ([1], "model")
 
 
-def test_an_answer_may_rest_on_nothing(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_without_cited_numbers_has_no_citations(tenant: Tenant, chat: ChatServer) -> None:
     chat.reply = Writer(numbers=[])
     found = ask(tenant)
     assert (found["citations"], found["warnings"]) == ([], [])
@@ -137,7 +137,9 @@ def test_an_answer_may_rest_on_nothing(tenant: Tenant, chat: ChatServer) -> None
 @pytest.mark.parametrize(
     "wrong", [{"numbers": [98, 99]}, {"citations": "I used them all."}, {"numbers": "all"}], ids=str
 )
-def test_citations_that_say_nothing_are_by_words(tenant: Tenant, chat: ChatServer, wrong: dict[str, Any]) -> None:
+def test_answer_unreadable_citations_fall_back_to_overlap(
+    tenant: Tenant, chat: ChatServer, wrong: dict[str, Any]
+) -> None:
     chat.reply = Writer(answer="Parental leave lasts fourteen weeks, they say.", **wrong)
     found = ask(tenant)
     (only,) = found["citations"]
@@ -145,7 +147,7 @@ def test_citations_that_say_nothing_are_by_words(tenant: Tenant, chat: ChatServe
 
 
 @pytest.mark.parametrize("how", [500, 401, "not_json", "break_off"], ids=str)
-def test_when_the_second_call_fails_the_answer_stands(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
+def test_answer_failing_citation_call_leaves_answer(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
     write = Writer(answer="A transporter costs ninety euros a day.")
 
     def failing_afterwards(talk: ReceivedTextRequest) -> str:
@@ -165,7 +167,7 @@ def test_when_the_second_call_fails_the_answer_stands(tenant: Tenant, chat: Chat
 
 
 @pytest.mark.parametrize("how", [500, 401, "empty", "refusal", "disconnect"], ids=str)
-def test_a_model_that_fails_at_once(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
+def test_answer_model_failing_at_start_is_503(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
     chat.fail(how, times=2)
     events = streamed(tenant.admin, ALONE, query=QUESTION, timeout_seconds=30)
     assert names(events) == ["query", "sources", "error"]
@@ -181,24 +183,24 @@ def test_a_model_that_fails_at_once(tenant: Tenant, chat: ChatServer, how: ChatF
 
 
 @pytest.mark.parametrize("how", ["break_off", "error_event", "no_end"])
-def test_a_model_that_fails_in_the_middle(tenant: Tenant, chat: ChatServer, how: ChatFailure) -> None:
+def test_answer_model_failing_in_stream_ends_with_error(tenant: Tenant, chat: ChatServer, how: ChatFailure) -> None:
     chat.fail(how)
     events = streamed(tenant.admin, ALONE, query=QUESTION, timeout_seconds=30)
     assert names(events) == ["query", "sources", "token", "error"]
     assert "It costs ninety euros.".startswith(text_of(events))
-    assert asked(chat.text_requests) == ["answer"]
+    assert kinds_of(chat.text_requests) == ["answer"]
     chat.fail(how)
     problem(tenant.admin.post(ALONE, json={"query": QUESTION, "stream": False}), 503, "chat_unavailable")
     chat.reset()
     ask(tenant)
 
 
-def test_an_answer_that_is_cut_off_says_so(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_cut_off_has_warning(tenant: Tenant, chat: ChatServer) -> None:
     chat.fail("length")
     assert ask(tenant)["warnings"] == [warning_json("answer_truncated", "The answer was cut off after 77 tokens.")]
 
 
-def test_thoughts_are_no_part_of_it(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_excludes_reasoning(tenant: Tenant, chat: ChatServer) -> None:
     chat.reply = Writer(answer="<think> ninety or so </think> It costs ninety euros.")
     assert ask(tenant)["answer"] == "It costs ninety euros."
     chat.reply = Writer(answer="<think> and on and on")
@@ -208,7 +210,9 @@ def test_thoughts_are_no_part_of_it(tenant: Tenant, chat: ChatServer) -> None:
 @pytest.mark.parametrize(
     "body", [{"score_threshold": 1.0, "strategy": "dense"}, {"filter": {"year": 1999}}], ids=["threshold", "filter"]
 )
-def test_nothing_relevant_is_no_question_for_the_model(tenant: Tenant, chat: ChatServer, body: dict[str, Any]) -> None:
+def test_answer_without_relevant_passages_calls_no_model(
+    tenant: Tenant, chat: ChatServer, body: dict[str, Any]
+) -> None:
     events = streamed(tenant.admin, ALONE, query=QUESTION, timeout_seconds=30, **body)
     assert names(events) == ["query", "sources", "token", "citations", "done"]
     whole = ask(tenant, **body)
@@ -218,11 +222,11 @@ def test_nothing_relevant_is_no_question_for_the_model(tenant: Tenant, chat: Cha
     assert chat.text_requests == []
 
 
-def test_the_model_reads_what_matters_of_a_conversation(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_model_receives_relevant_turns_only(tenant: Tenant, chat: ChatServer) -> None:
     whole = ask(tenant, query=None, messages=TALK)
     assert (whole["question"], whole["queries"]) == (QUESTION, [QUESTION])
     assert whole["reformulation"] == UNDERSTOOD
-    assert sorted(asked(chat.text_requests)) == ["analysis", "answer", "citations", "reformulation"]
+    assert sorted(kinds_of(chat.text_requests)) == ["analysis", "answer", "citations", "reformulation"]
     writing = next(talk for talk in chat.text_requests if kind(talk) == "answer")
     given = material(writing)
     assert (given["question"], given["analysis"]) == (QUESTION, UNDERSTOOD["analysis"])
@@ -231,7 +235,7 @@ def test_the_model_reads_what_matters_of_a_conversation(tenant: Tenant, chat: Ch
 
 
 @pytest.mark.parametrize("body", [{"transformers": []}, {"transformers": ["keywords"]}], ids=["none", "keywords"])
-def test_without_a_context_manager_it_reads_the_whole_conversation(
+def test_answer_without_analysis_sends_whole_conversation(
     tenant: Tenant, chat: ChatServer, body: dict[str, Any]
 ) -> None:
     chat.fail(500, times=2 if body["transformers"] else 0)
@@ -244,7 +248,7 @@ def test_without_a_context_manager_it_reads_the_whole_conversation(
     ask(tenant)
 
 
-def test_whole_passages_go_in_while_there_is_room(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_context_holds_whole_passages_within_budget(tenant: Tenant, chat: ChatServer) -> None:
     kb = tenant.admin.post("/v1/knowledge-bases", json={"name": "long"})
     kb.raise_for_status()
     for number in range(6):
@@ -264,7 +268,7 @@ def test_whole_passages_go_in_while_there_is_room(tenant: Tenant, chat: ChatServ
     assert wrong["errors"][0]["loc"] == ["body", "max_context_tokens"]
 
 
-def test_the_rerankers_order_decides_who_has_room(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_context_follows_reranked_order(tenant: Tenant, chat: ChatServer) -> None:
     asked_for = "deposit of a transporter"
     every = ask(tenant, query=asked_for, rerank=True)
     scores = [compute_relevance(asked_for, one["text"]) for one in every["sources"]]
@@ -275,7 +279,7 @@ def test_the_rerankers_order_decides_who_has_room(tenant: Tenant, chat: ChatServ
     assert first["text"] == every["sources"][0]["text"]
 
 
-def test_compressed_texts_stand_in_for_their_sources(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_compression_replaces_source_texts(tenant: Tenant, chat: ChatServer) -> None:
     write = Writer(compressed="Ninety.")
 
     def shortens(talk: ReceivedTextRequest) -> str:
@@ -285,7 +289,7 @@ def test_compressed_texts_stand_in_for_their_sources(tenant: Tenant, chat: ChatS
     whole = ask(tenant, compress=True)
     assert [one["compressed_text"] for one in whole["sources"]] == ["Ninety.", "Ninety."]
     assert {one["document"]["title"] for one in whole["sources"]} == {"prices"}
-    assert sorted(asked(chat.text_requests)) == ["answer", "citations", *["compression"] * 3]
+    assert sorted(kinds_of(chat.text_requests)) == ["answer", "citations", *["compression"] * 3]
     told = material(next(talk for talk in chat.text_requests if kind(talk) == "answer"))["sources"]
     assert [(one["number"], one["text"]) for one in told] == [(1, "Ninety."), (2, "Ninety.")]
     assert whole["usage"]["prompt_tokens"] == 5 * 75
@@ -304,7 +308,9 @@ def test_compressed_texts_stand_in_for_their_sources(tenant: Tenant, chat: ChatS
 
 @pytest.mark.parametrize("how", ["stall", "slow"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_who_leaves_ends_the_models_work(tenant: Tenant, chat: ChatServer, how: ChatFailure, stream: bool) -> None:
+def test_answer_caller_leaving_cancels_model_call(
+    tenant: Tenant, chat: ChatServer, how: ChatFailure, stream: bool
+) -> None:
     chat.fail(how)
     body = {"query": QUESTION, "stream": stream}
     last = "token" if how == "stall" else "sources"
@@ -322,7 +328,7 @@ def test_who_leaves_ends_the_models_work(tenant: Tenant, chat: ChatServer, how: 
     assert chat.client_left.wait(IDLE_TIMEOUT_SECONDS * 0.75)  # no time limit of the service has ended the request yet
 
 
-def test_nobody_elses_documents_are_answered_from(answering: Service, tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_uses_no_documents_of_others(answering: Service, tenant: Tenant, chat: ChatServer) -> None:
     other = answering.create_tenant("other")
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
     assert ask(other)["abstained"]
@@ -334,7 +340,7 @@ def test_nobody_elses_documents_are_answered_from(answering: Service, tenant: Te
     assert "ninety" not in "".join(talk.last_message for talk in chat.text_requests if kind(talk) == "answer")
 
 
-def test_without_a_chat_model_the_setting_is_named(service: Service) -> None:
+def test_answer_without_chat_model_names_setting(service: Service) -> None:
     reader = service.create_tenant().create_client("reader")
     for path in (ALONE, SEVERAL):
         for stream in (True, False):
@@ -355,7 +361,7 @@ def test_without_a_chat_model_the_setting_is_named(service: Service) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_is_told_before_anything_streams(
+def test_answer_invalid_request_is_422_before_stream(
     tenant: Tenant, chat: ChatServer, body: dict[str, Any], loc: list[str]
 ) -> None:
     found = problem(tenant.admin.post(ALONE, json=body), 422)
@@ -363,7 +369,7 @@ def test_what_is_wrong_is_told_before_anything_streams(
     assert chat.text_requests == []
 
 
-def test_an_answer_counts_as_a_search(answering: Service, chat: ChatServer) -> None:
+def test_answer_counts_as_search(answering: Service, chat: ChatServer) -> None:
     tenant = answering.create_tenant()
     path = f"/v1/tenants/{tenant.id}"
     answering.operator.patch(path, json={"quotas": {"searches_per_second": 0.01}}).raise_for_status()
@@ -379,7 +385,7 @@ def test_an_answer_counts_as_a_search(answering: Service, chat: ChatServer) -> N
     assert today["searches"] == 1
 
 
-def test_nothing_of_it_gets_into_the_log(answering: Service, chat: ChatServer, stream: io.StringIO) -> None:
+def test_answer_content_is_not_logged(answering: Service, chat: ChatServer, stream: io.StringIO) -> None:
     tenant = answering.create_tenant()
     tenant.add_text(f"The {PLANTED} plays.", title=PLANTED)
     body: dict[str, Any] = {"query": PLANTED, "timeout_seconds": 30}
@@ -399,7 +405,7 @@ def test_nothing_of_it_gets_into_the_log(answering: Service, chat: ChatServer, s
     }
 
 
-def test_the_stream_is_described(answering: Service) -> None:
+def test_answer_stream_events_are_in_openapi(answering: Service) -> None:
     paths = answering.create_client().get("/openapi.json").json()["paths"]
     for path in (SEVERAL, "/v1/knowledge-bases/{kb}/answer"):
         content = paths[path]["post"]["responses"]["200"]["content"]

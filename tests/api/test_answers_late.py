@@ -54,7 +54,7 @@ def chat(running_chat: ChatServer) -> ChatServer:
     return running_chat
 
 
-def test_a_model_that_says_nothing_is_given_up(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_silent_model_is_503(tenant: Tenant, chat: ChatServer) -> None:
     chat.fail("slow", times=2)
     events = streamed(tenant.admin, ALONE, **ASKED)
     assert names(events) == ["query", "sources", "error"]
@@ -64,7 +64,7 @@ def test_a_model_that_says_nothing_is_given_up(tenant: Tenant, chat: ChatServer)
     assert len(chat.text_requests) == 2  # no retry after the timeout
 
 
-def test_an_answer_that_stalls_ends_with_an_error(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_stalled_stream_ends_with_error(tenant: Tenant, chat: ChatServer) -> None:
     chat.fail("stall")
     events = streamed(tenant.admin, ALONE, **ASKED)
     assert names(events) == ["query", "sources", "token", "error"]
@@ -72,7 +72,7 @@ def test_an_answer_that_stalls_ends_with_an_error(tenant: Tenant, chat: ChatServ
     assert chat.client_left.wait(30)
 
 
-def test_citations_that_are_late_are_by_words(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_late_citations_fall_back_to_overlap(tenant: Tenant, chat: ChatServer) -> None:
     write = chat.reply
 
     def late_afterwards(talk: ReceivedTextRequest) -> str:
@@ -87,7 +87,7 @@ def test_citations_that_are_late_are_by_words(tenant: Tenant, chat: ChatServer) 
     assert [one["method"] for one in events[-2][1]["citations"]] == ["overlap"]
 
 
-def test_compressed_texts_that_are_late_are_done_without(tenant: Tenant, chat: ChatServer) -> None:
+def test_answer_late_compression_uses_original_texts(tenant: Tenant, chat: ChatServer) -> None:
     chat.fail("slow")
     events = streamed(tenant.admin, ALONE, compress=True, **ASKED)
     assert names(events) == ["query", "sources", "token", "citations", "done"]
@@ -98,7 +98,7 @@ def test_compressed_texts_that_are_late_are_done_without(tenant: Tenant, chat: C
     )
 
 
-def test_nothing_found_by_half_a_search_is_no_abstention(
+def test_answer_incomplete_search_without_results_is_503(
     tenant: Tenant, chat: ChatServer, embedding: EmbeddingServer
 ) -> None:
     embedding.fail(500, times=None)

@@ -38,7 +38,7 @@ def moment(text: str | None) -> datetime:
     return datetime.fromisoformat(text)
 
 
-def test_a_rotated_key_goes_on_for_a_day_beside_the_new_one(service: Service, tenant: Tenant) -> None:
+def test_rotated_key_is_valid_for_overlap(service: Service, tenant: Tenant) -> None:
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
     old = make(tenant, role="writer", user_id="ada", knowledge_bases=["default"])
     reply = rotate(tenant, old["id"])
@@ -58,7 +58,7 @@ def test_a_rotated_key_goes_on_for_a_day_beside_the_new_one(service: Service, te
     assert new["key"] not in tenant.admin.get("/v1/api-keys").text
 
 
-def test_without_an_overlap_the_old_key_ends_at_once(service: Service, tenant: Tenant) -> None:
+def test_rotated_key_without_overlap_is_invalid_immediately(service: Service, tenant: Tenant) -> None:
     old = make(tenant)
     client = service.create_client(old["key"])
     assert client.get("/v1/me").status_code == 200  # and the cached key is valid
@@ -68,7 +68,9 @@ def test_without_an_overlap_the_old_key_ends_at_once(service: Service, tenant: T
 
 
 @pytest.mark.parametrize(("days", "overlap", "left"), [(2, 86_400, 1), (2, 30 * 86_400, 2), (None, 30 * 86_400, 30)])
-def test_the_old_key_ends_at_the_earlier_time(tenant: Tenant, days: int | None, overlap: int, left: int) -> None:
+def test_rotated_key_ends_at_earlier_of_overlap_and_expiry(
+    tenant: Tenant, days: int | None, overlap: int, left: int
+) -> None:
     end = None if days is None else (datetime.now(UTC) + days * DAY).isoformat()
     old = make(tenant, expires_at=end)
     new = rotate(tenant, old["id"], overlap_seconds=overlap).json()
@@ -76,7 +78,7 @@ def test_the_old_key_ends_at_the_earlier_time(tenant: Tenant, days: int | None, 
     assert abs(moment(listed(tenant)[old["id"]]["expires_at"]) - datetime.now(UTC) - left * DAY) < A_LITTLE
 
 
-def test_a_key_rotates_itself(service: Service, tenant: Tenant) -> None:
+def test_key_can_rotate_itself(service: Service, tenant: Tenant) -> None:
     (first,) = listed(tenant).values()
     new = rotate(tenant, first["id"], overlap_seconds=60).json()
     assert tenant.admin.get("/v1/me").json()["key"]["id"] == first["id"]
@@ -84,7 +86,7 @@ def test_a_key_rotates_itself(service: Service, tenant: Tenant) -> None:
     assert again.status_code == 201
 
 
-def test_keys_that_cannot_be_rotated(service: Service, tenant: Tenant) -> None:
+def test_rotating_replaced_revoked_or_unknown_key_is_refused(service: Service, tenant: Tenant) -> None:
     replaced, revoked, brief = make(tenant), make(tenant), make(tenant)
     new = rotate(tenant, replaced["id"]).json()
     problem(rotate(tenant, replaced["id"]), 409, "api_key_replaced")
@@ -111,13 +113,13 @@ def test_keys_that_cannot_be_rotated(service: Service, tenant: Tenant) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_rotations_that_are_none(tenant: Tenant, body: dict[str, Any]) -> None:
+def test_rotation_with_invalid_body_is_422(tenant: Tenant, body: dict[str, Any]) -> None:
     key = make(tenant)
     problem(rotate(tenant, key["id"], **body), 422, "invalid")
     assert listed(tenant)[key["id"]]["replaced_by"] is None
 
 
-def test_one_of_many_rotations_at_once_makes_a_key(tenant: Tenant) -> None:
+def test_concurrent_rotations_create_one_key(tenant: Tenant) -> None:
     key, before = make(tenant), len(listed(tenant))
     with ThreadPoolExecutor(8) as pool:
         replies = list(pool.map(lambda _: rotate(tenant, key["id"]), range(16)))
@@ -125,7 +127,7 @@ def test_one_of_many_rotations_at_once_makes_a_key(tenant: Tenant) -> None:
     assert len(listed(tenant)) == before + 1
 
 
-def test_a_rotation_that_is_sent_again_makes_no_second_key(tenant: Tenant) -> None:
+def test_repeated_rotation_creates_no_second_key(tenant: Tenant) -> None:
     key = make(tenant)
     headers = {"Idempotency-Key": "rotate"}
     path = f"/v1/api-keys/{key['id']}/rotate"
@@ -134,7 +136,7 @@ def test_a_rotation_that_is_sent_again_makes_no_second_key(tenant: Tenant) -> No
     assert len(listed(tenant)) == 3
 
 
-def test_a_key_says_when_it_was_used_last(service: Service, tenant: Tenant) -> None:
+def test_key_list_shows_last_use(service: Service, tenant: Tenant) -> None:
     used, unused = make(tenant), make(tenant)
     assert used["last_used_at"] is None
     before = datetime.now(UTC)
@@ -148,7 +150,7 @@ def test_a_key_says_when_it_was_used_last(service: Service, tenant: Tenant) -> N
     assert found[unused["id"]]["last_used_at"] is None
 
 
-async def test_no_request_waits_for_its_use_to_be_written(service: Service, tenant: Tenant) -> None:
+async def test_request_does_not_wait_for_recording_key_use(service: Service, tenant: Tenant) -> None:
     client = service.create_client(make(tenant)["key"])
     connection = await asyncpg.connect(service.urls.owner)
     transaction = connection.transaction()
@@ -162,7 +164,7 @@ async def test_no_request_waits_for_its_use_to_be_written(service: Service, tena
         await connection.close()
 
 
-def test_refused_use_is_no_use(service: Service, tenant: Tenant) -> None:
+def test_refused_request_is_not_recorded_as_key_use(service: Service, tenant: Tenant) -> None:
     """A request with only the beginning of a key does not count as a use either."""
     key = make(tenant)
     problem(service.create_client(key["key"][:-1] + "!").get("/v1/me"), 401)

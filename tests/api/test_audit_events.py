@@ -11,7 +11,7 @@ from harness.running_service import Service, Tenant
 from proofs.isolation.cases import EndpointCase, list_cases
 from proofs.isolation.comparison import send_case
 from proofs.isolation.tenants import Ids, create_objects, invent_ids, wait_until_done
-from tests.api.audit import events, of_tenant, told_of, told_since
+from tests.api.audit import events, events_about, find_new_events, of_tenant
 from tests.isolation.test_http_isolation import ENDPOINTS
 
 KB = "/v1/knowledge-bases/{kb}"
@@ -96,25 +96,25 @@ def owner(service: Service) -> Tenant:
     return tenant
 
 
-def test_every_route_that_writes_is_told_of() -> None:
+def test_audit_table_lists_every_writing_route() -> None:
     assert {endpoint.name for endpoint in WRITES} == set(TOLD)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case: EndpointCase) -> None:
+def test_audit_write_leaves_exactly_its_event(service: Service, owner: Tenant, case: EndpointCase) -> None:
     fields = (*case.fields, *case.template.needs, *(["document"] if DOCUMENTS in case.endpoint.path else []))
     ids = create_objects(owner, "The heron fishes.", fields=fields, form="id")
     given: Ids = {**ids, "taken": invent_ids("id")["taken"]}
     client = service.operator if case.is_operator_only else owner.admin
     about = ids["tenant"] if case.is_operator_only else owner.id
-    before = told_of(service, about)
+    before = events_about(service, about)
     reply = send_case(client, case, given)
     assert reply.is_success, reply.text
     if case.endpoint.name in BATCHES:  # a job acts as the caller
         wait_until_done(client, f"{reply.request.url.path}/{reply.json()['id']}")
     if case.endpoint.name == "POST /v1/tenants":
         about = reply.json()["id"]
-    told = told_since(before, told_of(service, about))
+    told = find_new_events(before, events_about(service, about))
     assert [event["action"] for event in told] in TOLD[case.endpoint.name]
     for event in told:
         assert event["object"]["type"] == event["action"].split(".")[0]
@@ -129,7 +129,7 @@ def test_a_write_leaves_exactly_its_event(service: Service, owner: Tenant, case:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.fields], ids=str)
-def test_a_write_that_is_refused_leaves_none(service: Service, owner: Tenant, case: EndpointCase) -> None:
+def test_audit_refused_write_leaves_no_event(service: Service, owner: Tenant, case: EndpointCase) -> None:
     before = of_tenant(service, owner.id)
     nothing = invent_ids("id")
     nothing["taken"] = "default"
@@ -140,7 +140,7 @@ def test_a_write_that_is_refused_leaves_none(service: Service, owner: Tenant, ca
     assert of_tenant(service, owner.id) == before
 
 
-def test_who_has_done_it_is_told(service: Service, tenant: Tenant) -> None:
+def test_audit_event_names_actor(service: Service, tenant: Tenant) -> None:
     made = tenant.admin.post("/v1/api-keys", json={"name": "the scribe", "role": "writer"}).json()
     writer = service.create_client(made["key"])
     document = writer.post(f"{KB.format(kb='default')}/documents", json={"text": "A text."}).json()
@@ -156,7 +156,7 @@ def test_who_has_done_it_is_told(service: Service, tenant: Tenant) -> None:
     assert [one["action"] for one in events(tenant.admin, actor="operator")] == ["tenant.create", "key.create"]
 
 
-def test_what_changes_nothing_is_not_told(tenant: Tenant) -> None:
+def test_audit_request_without_change_leaves_no_event(tenant: Tenant) -> None:
     path = f"{KB.format(kb='default')}/documents"
     headers = {"Idempotency-Key": "once"}
     made = tenant.admin.post(path, json={"text": "A text."}, headers=headers).json()
@@ -174,14 +174,14 @@ def test_what_changes_nothing_is_not_told(tenant: Tenant) -> None:
     assert events(tenant.admin) == before
 
 
-def test_the_same_bytes_with_another_title_are_a_change(tenant: Tenant) -> None:
+def test_audit_upload_of_same_bytes_with_new_title_is_update(tenant: Tenant) -> None:
     path = f"{KB.format(kb='default')}/documents"
     tenant.admin.post(path, json={"text": "A text."}).raise_for_status()
     tenant.admin.post(path, json={"text": "A text.", "title": "Another"}).raise_for_status()
     assert [event["action"] for event in events(tenant.admin)[-2:]] == ["document.create", "document.update"]
 
 
-def test_many_are_deleted_in_one_event(tenant: Tenant) -> None:
+def test_audit_deletion_of_many_is_one_event(tenant: Tenant) -> None:
     made = {tenant.add_text(f"Text {number}.")["id"] for number in range(3)}
     reply = tenant.admin.delete(f"{KB.format(kb='default')}/documents", params={"filter": "{}", "confirm": "default"})
     event = events(tenant.admin)[-1]
@@ -192,7 +192,7 @@ def test_many_are_deleted_in_one_event(tenant: Tenant) -> None:
         assert event in events(tenant.admin, object_id=found)
 
 
-def test_nothing_that_was_sent_is_told(service: Service, tenant: Tenant) -> None:
+def test_audit_events_contain_no_sent_values(service: Service, tenant: Tenant) -> None:
     """A marker is in every field of every request. Only the name of an API key may be in the audit."""
     path = f"{KB.format(kb='default')}/documents"
     fields: dict[str, Any] = {
@@ -221,7 +221,7 @@ def test_nothing_that_was_sent_is_told(service: Service, tenant: Tenant) -> None
         assert key[7:20] not in told
 
 
-def test_the_address_is_the_clients(service: Service, tenant: Tenant) -> None:
+def test_audit_event_has_client_address(service: Service, tenant: Tenant) -> None:
     """uvicorn trusts X-Forwarded-For of this machine. A value that is no address is left out."""
     given = {
         "203.0.113.9": "203.0.113.9",

@@ -14,7 +14,7 @@ import pytest
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
 from proofs.isolation.tenants import invent_ids
-from tests.api.audit import EVENTS, events, of_tenant, told_since
+from tests.api.audit import EVENTS, events, find_new_events, of_tenant
 from tests.api.problems import problem
 
 
@@ -32,7 +32,7 @@ def busy(service: Service) -> Tenant:
     return tenant
 
 
-def test_pages_are_the_whole(busy: Tenant) -> None:
+def test_audit_pages_contain_all_events(busy: Tenant) -> None:
     found: list[Any] = []
     cursor: dict[str, str] = {}
     while True:
@@ -59,7 +59,7 @@ def page_cursor(tenant: Tenant, limit: int) -> str:
     return cursor
 
 
-def test_events_are_narrowed(busy: Tenant) -> None:
+def test_audit_list_filters_narrow_events(busy: Tenant) -> None:
     everything = events(busy.admin)
     assert [one["action"] for one in everything[:2]] == ["tenant.create", "key.create"]
     assert events(busy.admin, action="tenant.create") == everything[:1]
@@ -84,7 +84,7 @@ def test_events_are_narrowed(busy: Tenant) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["json", "jsonl"])
-def test_questions_that_are_none(busy: Tenant, query: dict[str, str], form: str) -> None:
+def test_audit_list_invalid_query_is_422(busy: Tenant, query: dict[str, str], form: str) -> None:
     problem(busy.admin.get(EVENTS, params={"format": form, **query}), 422, "invalid")
 
 
@@ -92,14 +92,14 @@ def sign_ins(client: httpx2.Client, *, since: list[dict[str, Any]], at_least: in
     """Yield the failed sign-ins that are new since a list. They are written with a short delay."""
     deadline = time.monotonic() + 30
     while True:
-        found = told_since(since, events(client, action="sign_in.fail"))
+        found = find_new_events(since, events(client, action="sign_in.fail"))
         if sum(event["counts"]["attempts"] for event in found) >= at_least or time.monotonic() > deadline:
             yield from found
             return
         time.sleep(0.05)
 
 
-def test_a_key_that_is_not_valid_any_more_is_told_its_tenant(service: Service, tenant: Tenant) -> None:
+def test_audit_sign_in_with_revoked_key_is_in_tenants_list(service: Service, tenant: Tenant) -> None:
     made = tenant.admin.post("/v1/api-keys", json={"name": "the old one", "role": "reader"}).json()
     tenant.admin.delete(f"/v1/api-keys/{made['id']}").raise_for_status()
     refused = [service.create_client(made["key"]).get("/v1/me") for _ in range(3)]
@@ -114,7 +114,7 @@ def test_a_key_that_is_not_valid_any_more_is_told_its_tenant(service: Service, t
     assert told[0]["request_id"] == refused[0].headers["x-request-id"]
 
 
-def test_a_key_that_never_was_is_told_the_operator(service: Service, tenant: Tenant) -> None:
+def test_audit_sign_in_with_unknown_key_is_in_operators_list(service: Service, tenant: Tenant) -> None:
     before = events(service.operator, action="sign_in.fail")
     problem(service.create_client("carrel_nothing-that-was-ever-issued").get("/v1/me"), 401)
     told = list(sign_ins(service.operator, since=before, at_least=1))
@@ -122,7 +122,7 @@ def test_a_key_that_never_was_is_told_the_operator(service: Service, tenant: Ten
     assert events(tenant.admin, action="sign_in.fail") == []
 
 
-def test_tenants_see_their_own(service: Service, owner: Tenant, tenant: Tenant) -> None:
+def test_audit_tenant_sees_only_its_events(service: Service, owner: Tenant, tenant: Tenant) -> None:
     mine = events(tenant.admin)
     assert {event["object"]["type"] for event in mine} == {"tenant", "key"}
     assert owner.id not in json.dumps(mine)
@@ -135,12 +135,14 @@ def test_tenants_see_their_own(service: Service, owner: Tenant, tenant: Tenant) 
     problem(tenant.admin.get(f"/v1/tenants/{tenant.id}/audit-events"), 403, "forbidden")
 
 
-def test_the_operator_s_list_has_tenants_and_what_is_shared(service: Service, tenant: Tenant) -> None:
+def test_audit_operator_list_has_tenant_and_shared_events(service: Service, tenant: Tenant) -> None:
     before = events(service.operator)
     made = service.operator.post("/v1/knowledge-bases", json={"name": f"shared-{tenant.id[-12:]}"}).json()
     tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader"}).raise_for_status()
     service.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
-    told = [event for event in told_since(before, events(service.operator)) if event["object"]["type"] != "sign_in"]
+    told = [
+        event for event in find_new_events(before, events(service.operator)) if event["object"]["type"] != "sign_in"
+    ]
     assert [(event["action"], event["object"]["ids"]) for event in told] == [
         ("knowledge_base.create", [made["id"]]),
         ("tenant.delete", [tenant.id]),
@@ -149,7 +151,7 @@ def test_the_operator_s_list_has_tenants_and_what_is_shared(service: Service, te
     assert tenant.id in {event["object"]["ids"][0] for event in before if event["action"] == "tenant.create"}
 
 
-def test_what_was_done_outlives_the_tenant(service: Service, tenant: Tenant) -> None:
+def test_audit_events_outlive_tenant(service: Service, tenant: Tenant) -> None:
     document = tenant.add_text("A text.")["id"]
     before = of_tenant(service, tenant.id)
     service.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()

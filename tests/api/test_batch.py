@@ -43,7 +43,7 @@ def listed(tenant: Tenant, kb: str = "default") -> list[dict[str, Any]]:
     return items
 
 
-def test_a_verdict_each(tenant: Tenant) -> None:
+def test_batch_upload_returns_result_per_file(tenant: Tenant) -> None:
     files: Files = [
         ("first.txt", b"The first text."),
         ("again.txt", b"The first text."),
@@ -83,7 +83,7 @@ def test_a_verdict_each(tenant: Tenant) -> None:
     }
 
 
-def test_the_fields_hold_for_all(tenant: Tenant) -> None:
+def test_batch_upload_fields_apply_to_every_file(tenant: Tenant) -> None:
     fields = {
         "metadata": json.dumps({"team": "ops"}),
         "source_uri": "https://example.org/all",
@@ -116,13 +116,13 @@ def test_the_fields_hold_for_all(tenant: Tenant) -> None:
     ],
     ids=lambda fields: next(iter(fields)),
 )
-def test_a_field_that_is_wrong_stops_all(tenant: Tenant, fields: dict[str, str]) -> None:
+def test_batch_upload_invalid_field_refuses_all(tenant: Tenant, fields: dict[str, str]) -> None:
     found = problem(send(tenant.admin, [("a.txt", b"One."), ("b.txt", b"Two.")], **fields), 422, "invalid")
     assert next(iter(fields)) in json.dumps(found["errors"]) or "user_id" in fields
     assert listed(tenant) == []
 
 
-def test_as_many_as_the_limit(tenant: Tenant) -> None:
+def test_batch_upload_above_max_files_is_422(tenant: Tenant) -> None:
     most = [(f"{number}.txt", PACKED) for number in range(MAX_FILES)]
     assert {one["status"] for one in verdicts(tenant.admin, most)} == {415}
     one_more = [("first.txt", b"Not stored either."), *most]
@@ -131,14 +131,14 @@ def test_as_many_as_the_limit(tenant: Tenant) -> None:
     assert listed(tenant) == []
 
 
-def test_larger_than_a_body_of_json_may_be(tenant: Tenant) -> None:
+def test_batch_upload_larger_than_json_limit_is_accepted(tenant: Tenant) -> None:
     """The limit of uploads applies to all files together, not the limit of JSON bodies."""
     noise = PACKED + random.Random(1).randbytes(1024 * 1024)
     found = verdicts(tenant.admin, [(f"{number}.gz", noise) for number in range(18)])
     assert [one["status"] for one in found] == [415] * 18
 
 
-def test_too_large_together(fragile: BreakableService) -> None:
+def test_batch_upload_above_upload_limit_is_413(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("large")
     half = b"words " * (UPLOAD_LIMIT // 12 + 1)
     problem(send(tenant.admin, [("a.txt", half), ("b.txt", half)]), 413, "too_large")
@@ -147,7 +147,7 @@ def test_too_large_together(fragile: BreakableService) -> None:
     problem(send(tenant.admin, [("a.txt", whole)]), 413, "too_large")
 
 
-def test_single_uploads_go_first_and_notes_before_them(fragile: BreakableService) -> None:
+def test_batch_upload_priority_is_below_single_uploads(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("priorities")
 
     async def priority(document: str) -> int:
@@ -178,11 +178,11 @@ def test_single_uploads_go_first_and_notes_before_them(fragile: BreakableService
     ],
     ids=["JSON", "no boundary", "no form", "no file", "nothing"],
 )
-def test_bodies_that_are_none(tenant: Tenant, request_: dict[str, Any], status: int) -> None:
+def test_batch_upload_invalid_body_is_refused(tenant: Tenant, request_: dict[str, Any], status: int) -> None:
     problem(tenant.admin.post(BATCH, **request_), status)
 
 
-def test_who_may(tenant: Tenant) -> None:
+def test_batch_upload_requires_writer(tenant: Tenant) -> None:
     problem(send(tenant.create_client("reader"), [("a.txt", b"x")]), 403, "forbidden")
     nowhere = "/v1/knowledge-bases/nothing/documents/batch"
     problem(tenant.admin.post(nowhere, files={"file": ("a.txt", b"x")}), 404, "knowledge_base_not_found")

@@ -31,12 +31,12 @@ PARTS = [("file", b"\r\n--a\r\n-- words \r\n\r\n" * 3), ("title", b""), ("metada
 
 
 @pytest.mark.parametrize("boundary", ["b", "----WebKitFormBoundary7MA4YWxkTrZu0gW", "x" * 70, "a-b'c"])
-def test_the_boundary_does_not_matter(boundary: str) -> None:
+def test_body_hash_ignores_boundary(boundary: str) -> None:
     assert digest(*form(boundary, PARTS)) == digest(*form("another", PARTS))
 
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 7, 50])
-def test_the_pieces_do_not_matter(piece: int) -> None:
+def test_body_hash_ignores_slicing(piece: int) -> None:
     for content_type, body in (form("boundary", PARTS), (JSON, b'{"text": "words"}')):
         assert digest(content_type, body, piece=piece) == digest(content_type, body)
 
@@ -54,11 +54,11 @@ def test_the_pieces_do_not_matter(piece: int) -> None:
     ],
     ids=["one less", "another order", "one more", "another content", "another name", "a form in a form"],
 )
-def test_other_parts_are_another_body(parts: list[Part]) -> None:
+def test_body_hash_differs_for_other_parts(parts: list[Part]) -> None:
     assert digest(*form("boundary", parts)) != digest(*form("boundary", PARTS))
 
 
-def test_parts_do_not_run_into_each_other() -> None:
+def test_body_hash_separates_adjacent_parts() -> None:
     assert digest(*form("boundary", [("a", b"xy"), ("b", b"z")])) != digest(
         *form("boundary", [("a", b"x"), ("b", b"yz")])
     )
@@ -73,11 +73,11 @@ def test_parts_do_not_run_into_each_other() -> None:
         ("multipart/form-data", "multipart/form-data", True),
     ],
 )
-def test_the_media_type_counts(one: str, other: str, same: bool) -> None:
+def test_body_hash_includes_media_type(one: str, other: str, same: bool) -> None:
     assert (digest(one, b"{}") == digest(other, b"{}")) is same
 
 
-def test_a_body_cut_into_dust_is_hashed_too() -> None:
+def test_body_hash_of_many_partial_boundaries_differs() -> None:
     dust = b"\r\n--b" * 100_000
     assert digest("multipart/form-data; boundary=b", dust) == digest(
         "multipart/form-data; boundary=b", dust, piece=10_007

@@ -19,7 +19,7 @@ def chunks(admin: httpx2.Client, kb: str, document: str) -> list[str]:
 
 
 @pytest.mark.parametrize("strategy", CHUNKERS)
-def test_every_chunker_ingests(tenant: Tenant, strategy: str) -> None:
+def test_every_chunker_ingests_a_document(tenant: Tenant, strategy: str) -> None:
     chunking = {"strategy": strategy, "max_tokens": 40, "overlap_tokens": 0}
     tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}).raise_for_status()
     document = tenant.add_text(TEXT, kb="k", media_type="text/markdown")
@@ -34,7 +34,7 @@ def test_every_chunker_ingests(tenant: Tenant, strategy: str) -> None:
     assert "dive" in results[0]["text"]
 
 
-def test_options_are_kept_with_their_defaults(tenant: Tenant) -> None:
+def test_chunker_options_are_stored_with_defaults(tenant: Tenant) -> None:
     chunking = {"strategy": "semantic", "options": {"percentile": 80}}
     made = tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}).json()
     assert made["chunking"] == {
@@ -55,12 +55,12 @@ def test_options_are_kept_with_their_defaults(tenant: Tenant) -> None:
         ({"strategy": "sentence", "options": {"sentences": "a\0b"}}, "sentences"),
     ],
 )
-def test_options_that_are_none(tenant: Tenant, chunking: dict[str, object], name: str) -> None:
+def test_chunker_invalid_options_are_422(tenant: Tenant, chunking: dict[str, object], name: str) -> None:
     found = problem(tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}), 422, "invalid")
     assert found["errors"][0]["loc"] == ["body", "chunking", "options", name]
 
 
-def test_capabilities_tell_of_the_options(tenant: Tenant) -> None:
+def test_capabilities_list_chunker_options(tenant: Tenant) -> None:
     found = {one["name"]: one["options"] for one in tenant.admin.get("/v1/capabilities").json()["chunkers"]}
     assert found.keys() == CHUNKERS.keys()
     assert found["semantic"]["properties"]["options"]["properties"]["percentile"]["default"] == 90

@@ -37,7 +37,7 @@ def admin(service: Service) -> httpx2.Client:
         ("GET", "/v1/search", 405),
     ],
 )
-def test_paths_and_methods_that_are_not_there(admin: httpx2.Client, method: str, path: str, status: int) -> None:
+def test_unknown_paths_and_methods_are_problems(admin: httpx2.Client, method: str, path: str, status: int) -> None:
     reply = admin.request(method, path)
     if method == "HEAD":
         assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json")
@@ -61,7 +61,7 @@ def test_paths_and_methods_that_are_not_there(admin: httpx2.Client, method: str,
 @pytest.mark.parametrize(
     ("method", "path"), [("GET", "/v1/me"), ("POST", "/v1/search"), ("POST", DOCUMENTS), ("DELETE", "/v1/tenants/x")]
 )
-def test_without_a_key_nothing_else_is_told(
+def test_request_without_valid_key_is_401_only(
     service: Service, headers: dict[str, str | bytes], method: str, path: str
 ) -> None:
     request = service.create_client().build_request(
@@ -76,7 +76,7 @@ def test_without_a_key_nothing_else_is_told(
     ("given", "kept"),
     [("abc-1.2_3", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("", False), ('"<', False)],
 )
-def test_a_sane_request_id_is_kept(admin: httpx2.Client, given: str, kept: bool) -> None:
+def test_valid_request_id_is_echoed(admin: httpx2.Client, given: str, kept: bool) -> None:
     for path in ("/v1/me", "/v1/nothing", "/healthz"):
         reply = admin.get(path, headers={"X-Request-Id": given})
         assert (reply.headers["x-request-id"] == given) is kept
@@ -112,7 +112,7 @@ def test_a_sane_request_id_is_kept(admin: httpx2.Client, given: str, kept: bool)
         "/v1/knowledge-bases/default/documents/{}/tree",
     ],
 )
-def test_ids_in_paths_that_are_none(admin: httpx2.Client, template: str, text: str) -> None:
+def test_invalid_ids_in_paths_are_404(admin: httpx2.Client, template: str, text: str) -> None:
     problem(admin.get(template.format(text)), 404)
 
 
@@ -130,7 +130,7 @@ def test_ids_in_paths_that_are_none(admin: httpx2.Client, template: str, text: s
         ("DELETE", "/v1/api-keys/{}"),
     ],
 )
-def test_ids_of_things_to_change_that_are_none(admin: httpx2.Client, method: str, template: str, text: str) -> None:
+def test_invalid_ids_in_writes_are_404(admin: httpx2.Client, method: str, template: str, text: str) -> None:
     body = {"messages": [{"role": "user", "content": "x"}]}
     fitting = {"agent-search": body, "search": {"query": "x"}, "documents": {"text": "x"}}
     problem(
@@ -151,7 +151,7 @@ def test_ids_of_things_to_change_that_are_none(admin: httpx2.Client, method: str
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/v1/knowledge-bases", DOCUMENTS, "/v1/api-keys", "/v1/tenants"])
-def test_places_in_lists_that_are_none(service: Service, admin: httpx2.Client, path: str, query: str) -> None:
+def test_invalid_list_cursors_and_limits_are_422(service: Service, admin: httpx2.Client, path: str, query: str) -> None:
     caller = service.operator if path == "/v1/tenants" else admin
     problem(caller.get(f"{path}?{query}"), 422, "invalid")
 
@@ -166,7 +166,7 @@ def test_places_in_lists_that_are_none(service: Service, admin: httpx2.Client, p
         "filter=" + '{"a":' * 5000 + "1" + "}" * 5000, 'filter={"a":' + "9" * 5000 + "}",
     ],
 )  # fmt: skip
-def test_filters_of_the_document_list_that_are_none(admin: httpx2.Client, query: str) -> None:
+def test_invalid_document_list_filters_are_422(admin: httpx2.Client, query: str) -> None:
     problem(admin.get(f"{DOCUMENTS}?{query}"), 422)
 
 
@@ -191,7 +191,7 @@ BODIES = {
 
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
 @pytest.mark.parametrize("path", [SEARCH, "/v1/search", DOCUMENTS, "/v1/knowledge-bases", "/v1/api-keys"])
-def test_bodies_that_are_not_what_they_say(admin: httpx2.Client, path: str, body: bytes) -> None:
+def test_invalid_json_bodies_are_422(admin: httpx2.Client, path: str, body: bytes) -> None:
     reply = admin.post(path, content=body, headers={"Content-Type": "application/json"})
     problem(reply, 422, "invalid")
     assert len(reply.content) < 20_000
@@ -219,12 +219,12 @@ def test_bodies_that_are_not_what_they_say(admin: httpx2.Client, path: str, body
     ],
     ids=lambda change: ascii(change)[:60],
 )  # fmt: skip
-def test_searches_that_are_none(admin: httpx2.Client, change: dict[str, object]) -> None:
+def test_invalid_searches_are_422(admin: httpx2.Client, change: dict[str, object]) -> None:
     body = json.dumps({"query": "words", **change})
     problem(admin.post(SEARCH, content=body, headers={"Content-Type": "application/json"}), 422)
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(admin: httpx2.Client) -> None:
+def test_unknown_name_error_lists_valid_names(admin: httpx2.Client) -> None:
     known = {"strategy": ("dense", "lexical", "hybrid"), "transformers": ("reformulate", "hyde")}
     for field, value in (("strategy", "guess"), ("transformers", ["guess"])):
         found = problem(admin.post(SEARCH, json={"query": "x", field: value}), 422)
@@ -238,11 +238,11 @@ def test_an_unknown_name_is_answered_with_the_known_ones(admin: httpx2.Client) -
     "kind",
     ["text/plain", "application/xml", "multipart/form-data", "application/x-www-form-urlencoded", "nonsense", ""],
 )
-def test_a_body_of_another_type_is_not_read_as_json(admin: httpx2.Client, kind: str) -> None:
+def test_body_of_other_media_type_is_422(admin: httpx2.Client, kind: str) -> None:
     problem(admin.post(SEARCH, content=b'{"query": "x"}', headers={"Content-Type": kind}), 422)
 
 
-def test_a_json_body_is_limited(admin: httpx2.Client) -> None:
+def test_json_body_above_limit_is_413(admin: httpx2.Client) -> None:
     large = b'{"query": "' + b"x" * 17_000_000 + b'"}'
     headers = {"Content-Type": "application/json"}
     problem(admin.post(SEARCH, content=large, headers=headers), 413, "too_large")
@@ -256,7 +256,7 @@ def test_a_json_body_is_limited(admin: httpx2.Client) -> None:
     problem(admin.post(DOCUMENTS, content=large, headers=headers), 413, "too_large")
 
 
-def test_health(service: Service) -> None:
+def test_health_endpoints_report_ok(service: Service) -> None:
     assert service.create_client().get("/healthz").json()["status"] == "ok"
     end = time.monotonic() + 30
     while (ready := service.create_client().get("/readyz").json())["status"] != "ok":
@@ -264,7 +264,7 @@ def test_health(service: Service) -> None:
     assert ready == {"status": "ok", "checks": {"database": "ok", "object_store": "ok", "worker": "ok"}}
 
 
-def test_what_this_server_can_do(service: Service, tenant: Tenant) -> None:
+def test_capabilities_equal_registries_and_limits(service: Service, tenant: Tenant) -> None:
     found = tenant.create_client("reader").get("/v1/capabilities").json()
     assert "application/pdf" in {parser["media_type"] for parser in found["parsers"]}
     assert all(extension.startswith(".") for parser in found["parsers"] for extension in parser["extensions"])

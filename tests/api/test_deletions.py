@@ -114,7 +114,7 @@ STEPS: list[tuple[dict[str, Any], set[str]]] = [
 ]
 
 
-def test_what_is_meant_goes(service: Service, tenant: Tenant, shelf: dict[str, str]) -> None:
+def test_delete_documents_removes_selected_documents(service: Service, tenant: Tenant, shelf: dict[str, str]) -> None:
     names = {**shelf, "invented": "doc_01h455vb4pex5vsknk084sn02q"}
     left = dict(shelf)
     for query, gone in STEPS:
@@ -158,7 +158,7 @@ def test_what_is_meant_goes(service: Service, tenant: Tenant, shelf: dict[str, s
     ],
     ids=lambda query: json.dumps(query)[:60],
 )
-def test_what_could_be_meant_otherwise_is_refused(service: Service, keeper: Tenant, query: dict[str, Any]) -> None:
+def test_delete_documents_ambiguous_selection_is_422(service: Service, keeper: Tenant, query: dict[str, Any]) -> None:
     problem(keeper.admin.delete(DOCUMENTS, params=query), 422, "invalid")
     assert len(listed(keeper)) == 1
 
@@ -176,7 +176,7 @@ def test_what_could_be_meant_otherwise_is_refused(service: Service, keeper: Tena
     ],
     ids=str,
 )
-def test_what_no_document_has_is_no_reason_to_delete_it(
+def test_delete_documents_filter_with_chunk_fields_is_422(
     keeper: Tenant, meant: dict[str, Any], place: list[Any]
 ) -> None:
     found = problem(keeper.admin.delete(DOCUMENTS, params={"filter": json.dumps(meant)}), 422, "invalid")
@@ -184,7 +184,7 @@ def test_what_no_document_has_is_no_reason_to_delete_it(
     assert len(listed(keeper)) == 1
 
 
-def test_a_list_says_that_no_document_has_what_chunks_have(keeper: Tenant) -> None:
+def test_document_list_chunk_fields_never_exist(keeper: Tenant) -> None:
     for name in ("$page", "$node", "$suspicious"):
         missing = keeper.admin.get(DOCUMENTS, params={"filter": json.dumps({name: {"exists": False}})})
         there = keeper.admin.get(DOCUMENTS, params={"filter": json.dumps({name: {"exists": True}})})
@@ -199,7 +199,7 @@ def keeper(service: Service) -> Tenant:
     return made
 
 
-def test_the_confirmation_is_the_name_even_by_id(tenant: Tenant) -> None:
+def test_delete_all_confirmation_is_knowledge_base_name(tenant: Tenant) -> None:
     add(tenant, "All of it.")
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
     path = f"/v1/knowledge-bases/{kb}/documents"
@@ -207,7 +207,7 @@ def test_the_confirmation_is_the_name_even_by_id(tenant: Tenant) -> None:
     assert tenant.admin.delete(path, params={"filter": "{}", "confirm": "default"}).json()["deleted"] == 1
 
 
-def test_one_document_has_a_receipt_too(service: Service, tenant: Tenant) -> None:
+def test_delete_one_document_returns_receipt(service: Service, tenant: Tenant) -> None:
     path = f"{DOCUMENTS}/{add(tenant, 'Gone alone.')}"
     reply = tenant.create_client("writer").delete(path)
     assert (reply.status_code, reply.content) == (204, b"")
@@ -220,7 +220,7 @@ def test_one_document_has_a_receipt_too(service: Service, tenant: Tenant) -> Non
     assert HEADER not in again.headers
 
 
-def test_it_is_not_finished_before_the_originals_are_gone(service: Service, tenant: Tenant) -> None:
+def test_receipt_is_unfinished_until_originals_are_deleted(service: Service, tenant: Tenant) -> None:
     """A lock stops the job, as a long queue would; the receipt is not finished until the job is."""
     add(tenant, "Still there.")
 
@@ -252,7 +252,7 @@ select tenant_id, id, gen_random_uuid(), 'a', 'text/plain', 1, 'x', tenant_id, n
   from knowledge_base, generate_series(1, $2) n where tenant_id = $1 and name = 'default' returning 1"""
 
 
-def test_more_than_one_batch(service: Service, tenant: Tenant) -> None:
+def test_delete_documents_above_batch_size_deletes_all(service: Service, tenant: Tenant) -> None:
     kept = add(tenant, "Not one of many.")
     owner, key = service.urls.owner, decode_id("ten", tenant.id)
     run(owner, MANY, values=(key, 2 * BATCH_SIZE + 1))
@@ -265,13 +265,13 @@ def test_more_than_one_batch(service: Service, tenant: Tenant) -> None:
     assert run(owner, left, values=(key,)) == 0
 
 
-def test_exactly_one_batch(service: Service, tenant: Tenant) -> None:
+def test_delete_documents_exactly_batch_size_deletes_all(service: Service, tenant: Tenant) -> None:
     run(service.urls.owner, MANY, values=(decode_id("ten", tenant.id), BATCH_SIZE))
     assert delete(tenant, filter='{"many": true}')["deleted"] == BATCH_SIZE
     assert listed(tenant) == set()
 
 
-def test_a_clock_that_is_ahead_keeps_nothing(service: Service, tenant: Tenant) -> None:
+def test_delete_documents_with_future_creation_time_deletes_them(service: Service, tenant: Tenant) -> None:
     """The document came from another machine, some seconds before the true time."""
     ids = [add(tenant, f"From the future {number}.") for number in range(3)]
     ahead = "update document set created_at = now() + interval '5 min' where tenant_id = $1 returning 1"
@@ -281,7 +281,7 @@ def test_a_clock_that_is_ahead_keeps_nothing(service: Service, tenant: Tenant) -
     assert delete(tenant, filter="{}", confirm="default")["deleted"] == 1
 
 
-def test_what_is_being_ingested_goes_too(tenant: Tenant) -> None:
+def test_delete_documents_during_ingestion_deletes_them(tenant: Tenant) -> None:
     for number in range(5):
         tenant.admin.post(DOCUMENTS, json={"text": f"Under way {number}."}).raise_for_status()
     assert delete(tenant, filter="{}", confirm="default")["deleted"] == 5
@@ -289,7 +289,7 @@ def test_what_is_being_ingested_goes_too(tenant: Tenant) -> None:
     assert texts(tenant, "way after them") == {"After them."}
 
 
-def test_who_may(service: Service, tenant: Tenant) -> None:
+def test_delete_documents_requires_permission(service: Service, tenant: Tenant) -> None:
     document = add(tenant, "Guarded.")
     for role in ("reader", "writer"):
         problem(tenant.create_client(role).delete(DOCUMENTS, params={"ids": document}), 403, "forbidden")
@@ -299,7 +299,7 @@ def test_who_may(service: Service, tenant: Tenant) -> None:
     assert listed(tenant) == {document}
 
 
-def test_who_sees_a_receipt(service: Service, tenant: Tenant, shelf: dict[str, str]) -> None:
+def test_receipt_is_visible_to_permitted_keys_only(service: Service, tenant: Tenant, shelf: dict[str, str]) -> None:
     path = f"/v1/deletions/{delete(tenant, ids=[shelf['red']])['deletion']}"
     assert tenant.create_client("reader").get(path).json()["documents"] == 1
     assert tenant.create_client("reader", knowledge_bases=["default"]).get(path).status_code == 200
@@ -332,7 +332,7 @@ def test_receipt_other_users_deletion_is_not_found_for_restricted_key(tenant: Te
         )
 
 
-def test_what_a_receipt_says(tenant: Tenant) -> None:
+def test_receipt_has_counts_and_times(tenant: Tenant) -> None:
     document = add(tenant, "Proven.")
     bytes_kept = tenant.admin.get(f"{DOCUMENTS}/{document}").json()["bytes"]
     reply = tenant.admin.delete(f"{DOCUMENTS}/{document}")
@@ -352,7 +352,7 @@ def test_what_a_receipt_says(tenant: Tenant) -> None:
     }  # fmt: skip
 
 
-def test_a_knowledge_base_has_a_receipt_and_leaves_its_name(service: Service, tenant: Tenant) -> None:
+def test_delete_knowledge_base_has_receipt_and_frees_name(service: Service, tenant: Tenant) -> None:
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "brief", "title": "Brief"}).json()
     add(tenant, "A brief heron.", kb="brief")
     add(tenant, "A heron that stays.")
@@ -381,9 +381,7 @@ IN_AN_ANSWER = "A title that is only in an answer"
 
 
 @pytest.mark.parametrize("what", ["document", "documents", "knowledge base"])
-def test_answers_that_are_kept_for_retries_go_with_what_they_are_about(
-    service: Service, tenant: Tenant, what: str
-) -> None:
+def test_delete_document_deletes_stored_responses_about_it(service: Service, tenant: Tenant, what: str) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
     path, again = "/v1/knowledge-bases/brief/documents", {"Idempotency-Key": "the-same"}
     body = {"text": "Said once.", "title": IN_AN_ANSWER}
@@ -406,7 +404,7 @@ def test_answers_that_are_kept_for_retries_go_with_what_they_are_about(
     problem(tenant.admin.post(path, params={"wait": 60}, json=body, headers=again), 409, "idempotency_response_deleted")
 
 
-def test_a_name_goes_from_the_operators_answers_with_the_tenant(service: Service) -> None:
+def test_delete_tenant_deletes_name_from_operators_stored_responses(service: Service) -> None:
     tenant, again = service.create_tenant("before"), {"Idempotency-Key": "rename"}
     path = f"/v1/tenants/{tenant.id}"
     service.operator.patch(path, json={"name": IN_AN_ANSWER}, headers=again).raise_for_status()
@@ -416,7 +414,7 @@ def test_a_name_goes_from_the_operators_answers_with_the_tenant(service: Service
     assert run(service.urls.owner, kept, values=(IN_AN_ANSWER, SYSTEM_TENANT)) == 0
 
 
-def test_a_document_that_is_sent_again_after_it_was_deleted_is_a_new_one(tenant: Tenant) -> None:
+def test_upload_after_deletion_creates_new_document(tenant: Tenant) -> None:
     first = add(tenant, "Twice.")
     finished(tenant, tenant.admin.delete(f"{DOCUMENTS}/{first}").headers[HEADER])
     second = add(tenant, "Twice.")

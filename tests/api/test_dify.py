@@ -68,7 +68,7 @@ def dify(shelf: Tenant) -> Iterator[Dify]:
         yield made
 
 
-def test_a_knowledge_api_is_registered_and_searched(dify: Dify, shelf: Tenant) -> None:
+def test_dify_probe_and_search_succeed(dify: Dify, shelf: Tenant) -> None:
     dify.probe()
     records = dify.search("default", "What is a lantern of the new kind?")
     assert records[0]["content"] == "A lantern of the new kind."
@@ -83,11 +83,11 @@ def test_a_knowledge_api_is_registered_and_searched(dify: Dify, shelf: Tenant) -
 @pytest.mark.parametrize(
     "setting", [None, {}, {"top_k": None, "score_threshold": None}, {"top_k": 3, "score_threshold": 0, "more": 1}]
 )
-def test_settings_may_be_null_or_missing(dify: Dify, setting: Any) -> None:
+def test_dify_null_or_missing_settings_use_defaults(dify: Dify, setting: Any) -> None:
     assert len(dify.search("default", "lantern", retrieval_setting=setting, metadata_condition=None)) == 3
 
 
-def test_the_settings_hold(dify: Dify) -> None:
+def test_dify_settings_limit_results(dify: Dify) -> None:
     assert len(dify.search("default", "lantern", retrieval_setting={"top_k": 1, "score_threshold": 0.0})) == 1
     scores = [record["score"] for record in dify.search("default", "old lantern")]
     among = {"top_k": 10, "score_threshold": max(scores)}
@@ -95,7 +95,7 @@ def test_the_settings_hold(dify: Dify) -> None:
     assert [record["score"] for record in kept] == [max(scores)]
 
 
-def test_a_blank_query_finds_nothing(dify: Dify) -> None:
+def test_dify_blank_query_returns_no_records(dify: Dify) -> None:
     assert dify.search("default", "  ") == []
 
 
@@ -136,7 +136,9 @@ def test_a_blank_query_finds_nothing(dify: Dify) -> None:
         ("$source", "is not", "nothing", {"old", "new", "bare"}),
     ],
 )
-def test_an_operator(dify: Dify, name: str | list[str], operator: str, value: Any, found: set[str]) -> None:
+def test_dify_operator_selects_documents(
+    dify: Dify, name: str | list[str], operator: str, value: Any, found: set[str]
+) -> None:
     names = [name] if isinstance(name, str) else name
     condition = {"conditions": [{"name": names, "comparison_operator": operator, "value": value}]}
     records = dify.search("default", "lantern", metadata_condition=condition)
@@ -160,20 +162,20 @@ def found_among(dify: Dify, kb: str, name: str, operator: str, value: Any) -> se
     return {record["title"] for record in records}
 
 
-def test_a_list_is_not_empty_whatever_it_holds(dify: Dify, odd: str) -> None:
+def test_dify_list_with_any_item_is_not_empty(dify: Dify, odd: str) -> None:
     full = {name for name, value in LISTS.items() if isinstance(value, list)}
     assert found_among(dify, odd, "tags", "not empty", None) == full
     assert found_among(dify, odd, "tags", "empty", None) == {*LISTS, *CODES, *FLAGS} - full
 
 
 @pytest.mark.parametrize("name", FLAGS)
-def test_true_is_not_one(dify: Dify, odd: str, name: str) -> None:
+def test_dify_boolean_is_not_a_number(dify: Dify, odd: str, name: str) -> None:
     assert found_among(dify, odd, "flag", "is", FLAGS[name]) == {name}
     assert found_among(dify, odd, "flag", "in", [FLAGS[name], "x"]) == {name}
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_only_what_is_written_as_a_number_is_one(dify: Dify, odd: str, name: str) -> None:
+def test_dify_only_numeric_text_compares_as_number(dify: Dify, odd: str, name: str) -> None:
     assert found_among(dify, odd, "code", "=", str(CODES[name])) == {name}
     assert found_among(dify, odd, "code", "≠", str(CODES[name])) == {*LISTS, *CODES, *FLAGS} - {name}
 
@@ -187,7 +189,7 @@ def test_only_what_is_written_as_a_number_is_one(dify: Dify, odd: str, name: str
         ("logic", None, set()),
     ],
 )
-def test_conditions_are_joined(dify: Dify, field: str, logic: str | None, found: set[str]) -> None:
+def test_dify_conditions_are_combined(dify: Dify, field: str, logic: str | None, found: set[str]) -> None:
     conditions = [
         {"name": "kind", "comparison_operator": "is", "value": "memo"},
         {"name": ["year"], "comparison_operator": "=", "value": "2019"},
@@ -215,14 +217,14 @@ def test_conditions_are_joined(dify: Dify, field: str, logic: str | None, found:
         ({"knowledge_id": "\0"}, "knowledge_id"),
     ],
 )
-def test_what_is_wrong_is_said(dify: Dify, body: dict[str, Any], told: str) -> None:
+def test_dify_invalid_request_is_422_with_message(dify: Dify, body: dict[str, Any], told: str) -> None:
     reply = dify.client.post("retrieval", json={"knowledge_id": "default", "query": "lantern", **body})
     assert reply.status_code == 422
     assert reply.json()["error_code"] == 422
     assert told in reply.json()["error_msg"]
 
 
-def test_a_body_that_is_no_json_is_refused(dify: Dify) -> None:
+def test_dify_invalid_json_is_422(dify: Dify) -> None:
     for content in (b"{", b"[]", b"[" * 100_000, b"1" * 5000):
         reply = dify.client.post("retrieval", content=content, headers={"Content-Type": "application/json"})
         assert (reply.status_code, reply.json()["error_code"]) == (422, 422)
@@ -232,7 +234,7 @@ def test_a_body_that_is_no_json_is_refused(dify: Dify) -> None:
     ("authorization", "code"),
     [(None, 1001), ("Basic abc", 1001), ("Bearer", 1001), ("Bearer wrong", 1002), ("Bearer carrel_" + "x" * 38, 1002)],
 )
-def test_the_key_is_checked_before_the_body(service: Service, authorization: str | None, code: int) -> None:
+def test_dify_key_is_checked_before_body(service: Service, authorization: str | None, code: int) -> None:
     headers = {"Content-Type": "application/json"} | ({"Authorization": authorization} if authorization else {})
     for content in (b"", b"{ nonsense"):
         reply = service.create_client().post(RETRIEVAL, content=content, headers=headers)
@@ -240,7 +242,7 @@ def test_the_key_is_checked_before_the_body(service: Service, authorization: str
         assert set(reply.json()) == {"error_code", "error_msg"}
 
 
-def test_what_is_anothers_does_not_exist(service: Service, dify: Dify, shelf: Tenant) -> None:
+def test_dify_foreign_knowledge_id_is_2001(service: Service, dify: Dify, shelf: Tenant) -> None:
     other = service.create_tenant("other")
     foreign = other.admin.post("/v1/knowledge-bases", json={"name": "theirs"}).json()
     shelf.admin.post("/v1/knowledge-bases", json={"name": "narrow"}).raise_for_status()
@@ -256,7 +258,7 @@ def test_what_is_anothers_does_not_exist(service: Service, dify: Dify, shelf: Te
     ] * 4
 
 
-def test_a_search_counts_and_is_admitted_as_every_search(service: Service) -> None:
+def test_dify_search_is_rate_limited_and_counted(service: Service) -> None:
     tenant = service.create_tenant("slow")
     quotas = {"quotas": {"searches_per_second": 0.01}}
     service.operator.patch(f"/v1/tenants/{tenant.id}", json=quotas).raise_for_status()
@@ -269,11 +271,11 @@ def test_a_search_counts_and_is_admitted_as_every_search(service: Service) -> No
     assert tenant.admin.get("/v1/usage").json()["items"][0]["searches"] == 1
 
 
-def test_the_probe_is_no_search_and_tells_none(dify: Dify) -> None:
+def test_dify_probe_has_no_server_timing(dify: Dify) -> None:
     assert "Server-Timing" not in dify.client.post("retrieval").headers
 
 
-def test_a_body_that_is_too_large_is_refused(dify: Dify) -> None:
+def test_dify_body_above_limit_is_413(dify: Dify) -> None:
     """The middleware refuses a body with a content length, the route a body without one."""
     headers, megabyte = {"Content-Type": "application/json"}, b" " * 1024 * 1024
     assert dify.client.post("retrieval", content=megabyte * 17, headers=headers).status_code == 413
@@ -281,13 +283,13 @@ def test_a_body_that_is_too_large_is_refused(dify: Dify) -> None:
     assert (reply.status_code, reply.json()["error_code"]) == (413, 413)
 
 
-def test_the_description_tells_of_it(service: Service) -> None:
+def test_dify_operation_is_in_openapi(service: Service) -> None:
     told = service.create_client().get("/openapi.json").json()["paths"][RETRIEVAL]["post"]
     assert set(told["responses"]) >= {"200", "403", "404", "422", "429", "503"}
     assert "required" not in told["requestBody"] or told["requestBody"]["required"] is False
 
 
-def test_a_list_is_no_number(dify: Dify) -> None:
+def test_dify_list_value_with_numeric_operator_is_422(dify: Dify) -> None:
     condition = {"name": "year", "comparison_operator": "=", "value": [2024, "x"]}
     with pytest.raises(ValueError, match="422"):
         dify.search("default", "lantern", metadata_condition={"conditions": [condition]})

@@ -163,7 +163,7 @@ def works_on(package: str) -> bool:
     return False
 
 
-async def test_run_in_thread_cancelled_caller_function_is_told() -> None:
+async def test_run_in_thread_cancelled_caller_raises_in_function() -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def work() -> None:

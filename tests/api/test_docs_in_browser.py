@@ -20,9 +20,7 @@ BLOCKED_LOGO = "https://cdn.redoc.ly/redoc/logo-mini.svg"
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed")
 @pytest.mark.parametrize(("page", "text"), [("/docs", "search_knowledge_base"), ("/redoc", "Search a knowledge base")])
-def test_docs_page_shows_the_operations_and_keeps_its_policy(
-    service: Service, tmp_path: Path, page: str, text: str
-) -> None:
+def test_docs_page_shows_operations_under_its_policy(service: Service, tmp_path: Path, page: str, text: str) -> None:
     assert BROWSER is not None
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=20000"]
     command = [BROWSER, *flags, f"--user-data-dir={tmp_path}", "--dump-dom", f"{service.url}{page}"]

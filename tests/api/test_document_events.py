@@ -93,7 +93,7 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_every_state_to_the_last(fragile: BreakableService, tenant: Tenant) -> None:
+def test_event_stream_sends_every_state_in_order(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.latency_seconds = 0.6
     try:
         document = put_chunks(tenant, 200)
@@ -121,7 +121,7 @@ def test_every_state_to_the_last(fragile: BreakableService, tenant: Tenant) -> N
     assert told[-1].data["progress"] is None
 
 
-def test_a_failure_is_the_end_too(fragile: BreakableService, tenant: Tenant) -> None:
+def test_event_stream_ends_after_failure(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:
         with following(tenant.admin, put_chunks(tenant, 1)) as stream:
@@ -132,7 +132,7 @@ def test_a_failure_is_the_end_too(fragile: BreakableService, tenant: Tenant) -> 
     assert last.data["error"]["stage"] == "embedding"
 
 
-def test_what_is_settled_is_told_once(tenant: Tenant) -> None:
+def test_event_stream_of_settled_document_sends_one_event(tenant: Tenant) -> None:
     document = tenant.add_text("Settled long ago.")
     with following(tenant.admin, document) as stream:
         (only,) = stream
@@ -145,7 +145,7 @@ def test_what_is_settled_is_told_once(tenant: Tenant) -> None:
             assert list(stream) == [only]
 
 
-def test_another_version_is_news(tenant: Tenant) -> None:
+def test_event_stream_of_new_version_sends_new_event(tenant: Tenant) -> None:
     document = tenant.add_text("The first edition.", external_id="edition")
     with following(tenant.admin, document) as stream:
         (first,) = stream
@@ -155,7 +155,7 @@ def test_another_version_is_news(tenant: Tenant) -> None:
     assert (second.kind, second.data["version"]) == ("ready", 2)
 
 
-def test_it_goes_on_behind_the_last_event(fragile: BreakableService, tenant: Tenant) -> None:
+def test_event_stream_resumes_after_last_event(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         document = put_chunks(tenant, 1)
         with following(tenant.admin, document) as stream:
@@ -168,7 +168,7 @@ def test_it_goes_on_behind_the_last_event(fragile: BreakableService, tenant: Ten
     assert len({event.id for event in told}) == len(told)
 
 
-def test_a_deletion_is_the_end(fragile: BreakableService, tenant: Tenant) -> None:
+def test_event_stream_ends_after_deletion(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         document = put_chunks(tenant, 1)
         with following(tenant.admin, document) as stream:
@@ -180,7 +180,7 @@ def test_a_deletion_is_the_end(fragile: BreakableService, tenant: Tenant) -> Non
     problem(tenant.admin.get(path, headers={"Last-Event-ID": last.id}), 404, "document_not_found")
 
 
-def test_a_deletion_of_everything_around_it_is_the_end(fragile: BreakableService, tenant: Tenant) -> None:
+def test_event_stream_ends_after_deletion_of_knowledge_base(fragile: BreakableService, tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
     with fragile.held():
         document = put_chunks(tenant, 1, kb="brief")
@@ -191,7 +191,7 @@ def test_a_deletion_of_everything_around_it_is_the_end(fragile: BreakableService
     assert last == Event("deleted", "deleted", {"id": document["id"]})
 
 
-def test_two_who_follow_hear_the_same(fragile: BreakableService, tenant: Tenant) -> None:
+def test_two_event_streams_receive_same_events(fragile: BreakableService, tenant: Tenant) -> None:
     def all_of(client: httpx2.Client) -> list[Event]:
         with following(client, document) as stream:
             return list(stream)
@@ -209,7 +209,7 @@ def test_two_who_follow_hear_the_same(fragile: BreakableService, tenant: Tenant)
         assert told.result()[-1].kind == "ready"
 
 
-def test_who_goes_away_frees_the_place(fragile: BreakableService, tenant: Tenant) -> None:
+def test_event_stream_disconnect_frees_subscription(fragile: BreakableService, tenant: Tenant) -> None:
     waiting = fragile.service.resources.change_feed._subscriptions
     with fragile.held():
         document = put_chunks(tenant, 1)
@@ -225,7 +225,7 @@ def test_who_goes_away_frees_the_place(fragile: BreakableService, tenant: Tenant
     eventually(lambda: waiting == {})
 
 
-def test_waiting_ends_with_the_document(fragile: BreakableService, tenant: Tenant) -> None:
+def test_upload_wait_ends_when_document_is_deleted(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held(), ThreadPoolExecutor(1) as threads:
         body = {"chunks": [{"text": "Waited for in vain."}], "external_id": "vain"}
         waiting = threads.submit(lambda: tenant.admin.post(DOCUMENTS, params={"wait": 60}, json=body))
@@ -235,7 +235,7 @@ def test_waiting_ends_with_the_document(fragile: BreakableService, tenant: Tenan
         problem(waiting.result(), 404, "document_not_found")
 
 
-def test_waiting_ends_in_time(fragile: BreakableService, tenant: Tenant) -> None:
+def test_upload_wait_ends_after_its_seconds(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         reply = tenant.admin.post(DOCUMENTS, params={"wait": 0.5}, json={"text": "Not in time."})
         assert reply.status_code == 202
@@ -254,7 +254,7 @@ async def listeners(server: EmbeddedPostgres, name: str, *, end: bool = False) -
     return [row["pid"] for row in rows]
 
 
-def test_a_lost_connection_loses_nothing(
+def test_event_stream_survives_lost_listen_connection(
     fragile: BreakableService, tenant: Tenant, postgres_server: EmbeddedPostgres
 ) -> None:
     name = fragile.service.urls.app.rpartition("/")[2]
@@ -269,12 +269,12 @@ def test_a_lost_connection_loses_nothing(
         eventually(lambda: len(set(asyncio.run(listeners(postgres_server, name))) - {ended}) == 1)
 
 
-def test_a_lost_database_is_no_end(fragile: BreakableService, tenant: Tenant) -> None:
+def test_event_stream_without_database_ends_without_final_event(fragile: BreakableService, tenant: Tenant) -> None:
     """The stream stops without a final event, so that readers connect again."""
     key = decode_id("ten", tenant.id)
     assert key is not None
 
-    async def told() -> list[bytes]:
+    async def collect_events() -> list[bytes]:
         nowhere = Database.connect("postgresql://nobody@127.0.0.1:1/nothing", pool_size=1)
         watch = DocumentChangeFeed(nowhere)
         lost = replace(fragile.service.resources, database=nowhere, change_feed=watch)
@@ -287,10 +287,10 @@ def test_a_lost_database_is_no_end(fragile: BreakableService, tenant: Tenant) ->
             await watch.close()
             await nowhere.close()
 
-    assert asyncio.run(told()) == []
+    assert asyncio.run(collect_events()) == []
 
 
-def test_what_is_not_there_has_no_events(tenant: Tenant) -> None:
+def test_event_stream_of_unknown_document_is_404(tenant: Tenant) -> None:
     for document in ("nothing", "doc_01h455vb4pex5vsknk084sn02q"):
         problem(tenant.admin.get(f"{DOCUMENTS}/{document}/events"), 404, "document_not_found")
     problem(tenant.admin.get("/v1/knowledge-bases/nothing/documents/nothing/events"), 404)

@@ -48,13 +48,13 @@ def library(service: Service) -> Tenant:
         ({"filter": "{}", "limit": 1}, ["Docks are dry."]),
     ],
 )
-def test_lists_are_narrowed(library: Tenant, query: dict[str, str], found: list[str]) -> None:
+def test_document_list_filters_narrow_documents(library: Tenant, query: dict[str, str], found: list[str]) -> None:
     listed = library.create_client("reader").get(DOCUMENTS, params=query).json()["items"]
     originals = [library.admin.get(f"{DOCUMENTS}/{document['id']}/content").text for document in listed]
     assert originals == found
 
 
-def test_ids_that_name_no_scope_are_refused_where_they_stand(library: Tenant) -> None:
+def test_invalid_scope_ids_are_422_with_location(library: Tenant) -> None:
     ids = {"user_id": "u", "chat_id": "c"}
     listing = library.admin.get(DOCUMENTS, params=ids)
     text = library.admin.post(DOCUMENTS, json={"text": "Whose?", **ids})
@@ -63,12 +63,12 @@ def test_ids_that_name_no_scope_are_refused_where_they_stand(library: Tenant) ->
         assert problem(reply, 422, "invalid")["errors"][0]["loc"] == place
 
 
-def test_scopes_are_shown(library: Tenant) -> None:
+def test_document_list_shows_scopes(library: Tenant) -> None:
     levels = [document["scope"]["level"] for document in library.admin.get(DOCUMENTS).json()["items"]]
     assert levels == ["chat_agent", "user", "tenant", "tenant"]
 
 
-def test_changes_are_seen_by_lists_and_searches_at_once(tenant: Tenant) -> None:
+def test_document_change_is_visible_in_lists_and_searches(tenant: Tenant) -> None:
     document = tenant.add_text("Ropes are long.", title="Ropes", metadata={"a": 1}, source_uri="https://a.example/")
     path = f"{DOCUMENTS}/{document['id']}"
 
@@ -99,13 +99,13 @@ def test_changes_are_seen_by_lists_and_searches_at_once(tenant: Tenant) -> None:
         {"version": 2}, {"status": "ready"},
     ],
 )  # fmt: skip
-def test_changes_that_are_none(library: Tenant, change: dict[str, Any]) -> None:
+def test_document_invalid_change_is_422(library: Tenant, change: dict[str, Any]) -> None:
     document = library.admin.get(DOCUMENTS).json()["items"][0]
     problem(library.admin.patch(f"{DOCUMENTS}/{document['id']}", json=change), 422, "invalid")
     assert library.admin.get(f"{DOCUMENTS}/{document['id']}").json() == document
 
 
-def test_a_document_is_found_in_its_own_knowledge_base_alone(library: Tenant) -> None:
+def test_document_of_other_knowledge_base_is_404(library: Tenant) -> None:
     library.admin.post("/v1/knowledge-bases", json={"name": "empty"})
     document = library.admin.get(DOCUMENTS).json()["items"][0]["id"]
     for suffix in ("", "/content", "/chunks", "/tree"):
@@ -124,7 +124,7 @@ def original(service: Service) -> tuple[Tenant, str]:
     return tenant, f"{DOCUMENTS}/{made['id']}/content"
 
 
-def test_the_original_as_a_whole(original: tuple[Tenant, str]) -> None:
+def test_original_is_downloaded_whole(original: tuple[Tenant, str]) -> None:
     reply = original[0].admin.get(original[1])
     assert (reply.status_code, reply.content) == (200, ORIGINAL)
     assert reply.headers["content-type"].startswith("text/plain")
@@ -156,7 +156,9 @@ def test_the_original_as_a_whole(original: tuple[Tenant, str]) -> None:
         ("bytes=1-" + "9" * 6000, 200, 0, 99),
     ],
 )
-def test_the_original_in_parts(original: tuple[Tenant, str], asked: str, status: int, first: int, last: int) -> None:
+def test_original_range_returns_part(
+    original: tuple[Tenant, str], asked: str, status: int, first: int, last: int
+) -> None:
     reply = original[0].admin.get(original[1], headers={"Range": asked})
     if status == 416:
         problem(reply, 416)
@@ -167,14 +169,14 @@ def test_the_original_in_parts(original: tuple[Tenant, str], asked: str, status:
     assert reply.headers.get("content-range") == (f"bytes {first}-{last}/100" if status == 206 else None)
 
 
-def test_a_part_of_another_original_is_not_mixed_in(original: tuple[Tenant, str]) -> None:
+def test_original_if_range_of_other_version_returns_whole(original: tuple[Tenant, str]) -> None:
     tenant, path = original
     etag = tenant.admin.get(path).headers["etag"]
     for validator, status in ((etag, 206), ('"another"', 200), ("Wed, 21 Oct 2015 07:28:00 GMT", 200)):
         assert tenant.admin.get(path, headers={"Range": "bytes=1-2", "If-Range": validator}).status_code == status
 
 
-def test_every_range_against_the_definition() -> None:
+def test_range_parser_equals_definition() -> None:
     for size in (1, 2, 5):
         for first in ["", *map(str, range(7))]:
             for last in ["", *map(str, range(7))]:
@@ -190,7 +192,7 @@ def test_every_range_against_the_definition() -> None:
                 assert list(range(found[0], sum(found))) == wanted, (first, last, size)
 
 
-def test_an_original_that_is_gone_is_told_before_anything_is_sent(service: Service, tenant: Tenant) -> None:
+def test_missing_original_is_503_before_body(service: Service, tenant: Tenant) -> None:
     document = tenant.add_text("Its file is lost.")
     (lost,) = [
         path
@@ -201,7 +203,7 @@ def test_an_original_that_is_gone_is_told_before_anything_is_sent(service: Servi
     problem(tenant.admin.get(f"{DOCUMENTS}/{document['id']}/content"), 503, "object_missing")
 
 
-def test_chunks_and_tree_fit_together(service: Service) -> None:
+def test_chunks_refer_to_tree_nodes(service: Service) -> None:
     tenant = service.create_tenant("tree")
     document = tenant.upload(HANDBOOK)
     path = f"{DOCUMENTS}/{document['id']}"
@@ -228,7 +230,7 @@ def test_chunks_and_tree_fit_together(service: Service) -> None:
         assert all(any(child["id"] == below for child in nodes[above]["children"]) for above, below in parents)
 
 
-def test_before_it_is_ready_there_are_no_chunks(tenant: Tenant) -> None:
+def test_document_that_is_not_ready_has_no_chunks(tenant: Tenant) -> None:
     failed = tenant.upload(SAMPLES / "truncated.pdf")
     assert tenant.admin.get(f"{DOCUMENTS}/{failed['id']}/chunks").json() == {"items": [], "next_cursor": None}
     empty = tenant.admin.get(f"{DOCUMENTS}/{failed['id']}/tree").json()

@@ -60,7 +60,7 @@ async def started(
         (lagging(), [HEAVY, *[OTHER] * 6], 7),
     ],
 )
-async def test_who_waits(shares: LoopShares, tenants: list[UUID], admitted: int) -> None:
+async def test_loop_shares_heavy_tenant_waits(shares: LoopShares, tenants: list[UUID], admitted: int) -> None:
     running, free, tasks = await started(shares, tenants)
     assert len(running) == admitted
     free.set()
@@ -72,7 +72,7 @@ async def test_who_waits(shares: LoopShares, tenants: list[UUID], admitted: int)
     await asyncio.gather(*tasks)
 
 
-async def test_requests_are_measured_when_the_loop_is_late() -> None:
+async def test_loop_shares_measure_requests_when_loop_is_late() -> None:
     assert LoopShares().can_run_unmeasured(HEAVY)
     late = lagging()
     assert not late.can_run_unmeasured(HEAVY)
@@ -80,7 +80,7 @@ async def test_requests_are_measured_when_the_loop_is_late() -> None:
     assert late.can_run_unmeasured(OTHER)
 
 
-async def test_a_waiting_request_that_is_cancelled_leaves_the_queue() -> None:
+async def test_loop_shares_cancelled_waiter_leaves_queue() -> None:
     shares = lagging()
     running, free, tasks = await started(shares, [OTHER, *[HEAVY] * (MAX_CONCURRENT_WHEN_HEAVY + 2)])
     tasks[-1].cancel()
@@ -94,7 +94,7 @@ async def test_a_waiting_request_that_is_cancelled_leaves_the_queue() -> None:
     assert running == []
 
 
-async def test_one_that_waits_for_long_is_refused() -> None:
+async def test_loop_shares_long_wait_is_refused() -> None:
     shares = LoopShares(lag_seconds=10 * LAG_THRESHOLD_SECONDS, wait_timeout_seconds=0.01)
     shares.charge(HEAVY, 10.0)
     _, free, tasks = await started(shares, [OTHER, *[HEAVY] * MAX_CONCURRENT_WHEN_HEAVY])
@@ -105,7 +105,7 @@ async def test_one_that_waits_for_long_is_refused() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_who_waits_is_admitted_when_the_loop_is_in_time_again() -> None:
+async def test_loop_shares_waiters_are_admitted_when_loop_recovers() -> None:
     shares = lagging()
     running, free, tasks = await started(shares, [OTHER, *[HEAVY] * 5])
     watch = asyncio.create_task(shares.watch_lag())
@@ -117,7 +117,7 @@ async def test_who_waits_is_admitted_when_the_loop_is_in_time_again() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_what_holds_the_loop_is_charged_and_what_waits_is_not() -> None:
+async def test_loop_shares_charge_running_and_not_waiting_time() -> None:
     charged: dict[str, float] = {}
 
     async def measure(name: str, work: Coroutine[Any, Any, str]) -> str:
@@ -143,7 +143,7 @@ async def test_what_holds_the_loop_is_charged_and_what_waits_is_not() -> None:
     assert charged["waits"] < 0.2
 
 
-async def test_tasks_of_a_request_are_charged_to_its_tenant() -> None:
+async def test_loop_shares_charge_tasks_of_request() -> None:
     shares = LoopShares()
 
     async def works() -> None:
@@ -165,7 +165,7 @@ async def test_tasks_of_a_request_are_charged_to_its_tenant() -> None:
     assert 0.05 <= shares.get_charged_seconds(HEAVY) < 0.1
 
 
-async def test_a_task_that_is_cancelled_before_its_first_step_is_no_trouble() -> None:
+async def test_loop_shares_task_cancelled_before_first_step_is_handled() -> None:
     shares = LoopShares()
 
     async def request() -> str:
@@ -182,7 +182,7 @@ async def test_a_task_that_is_cancelled_before_its_first_step_is_no_trouble() ->
         loop.set_task_factory(None)
 
 
-async def test_errors_and_cancellations_go_through_the_measuring() -> None:
+async def test_loop_shares_measured_errors_and_cancellations_propagate() -> None:
     shares = LoopShares()
 
     async def fails() -> None:

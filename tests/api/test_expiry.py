@@ -35,7 +35,7 @@ def listed(tenant: Tenant) -> list[str]:
     return [one["id"] for one in tenant.admin.get(DOCUMENTS).raise_for_status().json()["items"]]
 
 
-async def test_nobody_reads_or_changes_it(tenant: Tenant) -> None:
+async def test_expired_document_is_not_found(tenant: Tenant) -> None:
     kept, gone = tenant.add_text("It stays."), tenant.add_text("It goes.", user_id="u")
     path = f"{DOCUMENTS}/{gone['id']}"
     for end in READ[:-1]:
@@ -48,7 +48,7 @@ async def test_nobody_reads_or_changes_it(tenant: Tenant) -> None:
     assert listed(tenant) == [kept["id"]]
 
 
-async def test_it_can_still_be_deleted(tenant: Tenant) -> None:
+async def test_expired_document_can_be_deleted(tenant: Tenant) -> None:
     """A deletion of an expired document returns a receipt, not 404."""
     document = tenant.add_text("It goes.")
     await expire(tenant, document)
@@ -57,7 +57,7 @@ async def test_it_can_still_be_deleted(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"external_id": "e"}], ids=["content", "name"])
-async def test_it_is_not_in_the_way_of_what_moves_up(tenant: Tenant, fields: dict[str, str]) -> None:
+async def test_expired_document_does_not_block_promotion(tenant: Tenant, fields: dict[str, str]) -> None:
     above, below = tenant.add_text("Gulls cry.", **fields), tenant.add_text("Gulls cry.", user_id="u", **fields)
     path = f"{DOCUMENTS}/{below['id']}"
     problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "duplicate_identity")
@@ -68,7 +68,7 @@ async def test_it_is_not_in_the_way_of_what_moves_up(tenant: Tenant, fields: dic
     assert [one["document"]["id"] for one in found["results"]] == [below["id"]]
 
 
-async def test_it_is_not_in_the_way_of_what_is_imported(tenant: Tenant) -> None:
+async def test_expired_document_does_not_block_import(tenant: Tenant) -> None:
     document = tenant.add_text("The old text.", external_id="e")
     content = build_archive(ArchiveDocument(["The text of the archive."], {"external_id": "e"}))
 

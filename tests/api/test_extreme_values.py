@@ -42,15 +42,15 @@ def sent(client: httpx2.Client, every: Iterator[ExtremeRequest]) -> list[str]:
     return [str(one) for one in every if not is_ending(one) and one.send(client).status_code in (500, 502)]
 
 
-def test_every_field_takes_extreme_values_without_a_server_error(
-    tenant: Tenant, description: dict[str, Any], ids: dict[str, str]
-) -> None:
+def test_extreme_values_cause_no_server_error(tenant: Tenant, description: dict[str, Any], ids: dict[str, str]) -> None:
     assert sent(tenant.admin, list_extreme_requests(description, ids, values=FEW)) == []
     for client in (tenant.admin, tenant.create_client("reader"), tenant.create_client("writer")):
         assert read_back(client, description, ids) == []
 
 
-def test_every_time_is_refused_or_shown(tenant: Tenant, description: dict[str, Any], ids: dict[str, str]) -> None:
+def test_extreme_times_are_refused_or_returned(
+    tenant: Tenant, description: dict[str, Any], ids: dict[str, str]
+) -> None:
     timely = [one for one in list_extreme_requests(description, ids, values=TIMES) if has_time(one)]
     assert {one.place for one in timely} >= {
         "source_created_at", "expires_at", "form source_created_at", "form expires_at", "?from", "?to", "?cursor",

@@ -47,7 +47,7 @@ async def by_sql(tenant: Tenant, *statements: tuple[Any, ...]) -> Any:
     return found
 
 
-def test_event_streams_at_once(fragile: BreakableService) -> None:
+def test_concurrent_event_streams_are_limited_per_tenant(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant()
     set_quotas(tenant, event_streams=1)
     with fragile.held():
@@ -80,7 +80,7 @@ def _stream(tenant: Tenant, path: str) -> Iterator[httpx2.Response]:
         yield reply
 
 
-def test_searches_at_once(fragile: BreakableService) -> None:
+def test_concurrent_searches_are_limited_per_tenant(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant()
     tenant.add_text("A lantern above the door.")
     set_quotas(tenant, concurrent_searches=1)
@@ -100,7 +100,7 @@ def test_searches_at_once(fragile: BreakableService) -> None:
     assert search(tenant, strategy="lexical").status_code == 200
 
 
-async def test_expensive_filter_ends_in_its_time_on_the_server_too(fragile: BreakableService) -> None:
+async def test_expensive_filter_ends_on_server_within_time_limit(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant()
     chunks = [{"text": f"Lantern number {number}."} for number in range(1500)]
     tenant.admin.post(DOCUMENTS, params={"wait": 60}, json={"chunks": chunks}).raise_for_status()
@@ -136,7 +136,7 @@ async def test_search_of_very_many_knowledge_bases_reads_those_with_content(tena
     assert not found["warnings"]
 
 
-async def test_what_is_left_out_of_a_search_is_said(service: Service, tenant: Tenant) -> None:
+async def test_knowledge_bases_left_out_of_search_cause_warning(service: Service, tenant: Tenant) -> None:
     tenant.add_text("A lantern for every knowledge base.")
     await by_sql(tenant, (ADD_KNOWLEDGE_BASES_SQL, MAX_KNOWLEDGE_BASES + 50), (MORE_DOCUMENTS,))
     found = search(tenant, strategy="lexical", timeout_seconds=30).json()

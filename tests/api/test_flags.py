@@ -43,7 +43,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("strategy", ["dense", "lexical", "hybrid"])
-def test_results_tell_of_it(coast: tuple[Tenant, dict[str, Any]], strategy: str) -> None:
+def test_results_show_flags_of_passages(coast: tuple[Tenant, dict[str, Any]], strategy: str) -> None:
     assert flags(coast[0], strategy=strategy) == EXPECTED
 
 
@@ -57,13 +57,13 @@ def test_results_tell_of_it(coast: tuple[Tenant, dict[str, Any]], strategy: str)
         ({"$suspicious": {"contains": "hidden_text"}}, []),
     ],
 )
-def test_a_filter_asks_for_it(
+def test_filter_selects_flagged_passages(
     coast: tuple[Tenant, dict[str, Any]], expression: dict[str, Any], words: list[list[str]]
 ) -> None:
     assert sorted(flags(coast[0], filter=expression).values()) == words
 
 
-def test_nothing_is_kept_from_an_agent(coast: tuple[Tenant, dict[str, Any]]) -> None:
+def test_agent_search_returns_flagged_passages(coast: tuple[Tenant, dict[str, Any]]) -> None:
     """A flagged passage is returned; the caller decides. Metadata never shows the reserved name."""
     said = {"messages": [{"role": "customer", "content": "lighthouse"}], "top_k": 50}
     assert INJECTED in coast[0].admin.post("/v1/agent-search", json=said).json()
@@ -71,14 +71,14 @@ def test_nothing_is_kept_from_an_agent(coast: tuple[Tenant, dict[str, Any]]) -> 
     assert "$suspicious" not in found
 
 
-def test_nobody_can_say_it_or_unsay_it(tenant: Tenant) -> None:
+def test_flag_cannot_be_set_or_cleared_by_caller(tenant: Tenant) -> None:
     body = {"text": INJECTED, "metadata": {"$suspicious": []}}
     assert tenant.admin.post(DOCUMENTS, json=body).status_code == 422
     kb = tenant.admin.patch("/v1/knowledge-bases/default", json={"metadata_filter": {"$suspicious": "x"}})
     assert kb.status_code == 422
 
 
-def test_it_stays_with_its_passage(tenant: Tenant) -> None:
+def test_flag_survives_changes_of_document(tenant: Tenant) -> None:
     """The flag remains after a metadata change, another chunking and another version."""
     filler = "The lamp turns once in a minute, and the keeper writes it down in the book of the house. " * 12
     made = tenant.add_text(f"{filler}\n\n{INJECTED}\n\n{filler}", external_id="x")

@@ -98,7 +98,7 @@ def caller(open_service: Service) -> Tenant:
     return open_service.create_tenant("frontend")
 
 
-def test_a_page_uploads_follows_searches_and_deletes(caller: Tenant) -> None:
+def test_cors_page_can_upload_follow_search_and_delete(caller: Tenant) -> None:
     page, key = Page(caller.service.create_client()), caller.key
     files = {"file": ("tides.txt", b"Tides follow the moon.")}
     uploaded = page.fetch("POST", DOCUMENTS, key=key, files=files, headers={"Idempotency-Key": "once"})
@@ -140,14 +140,14 @@ def test_a_page_uploads_follows_searches_and_deletes(caller: Tenant) -> None:
     ],
     ids=["401", "404", "422", "413", "415", "500"],
 )
-def test_a_page_sees_why_it_failed(
+def test_cors_page_can_read_errors(
     caller: Tenant, method: str, path: str, options: dict[str, Any], status: int
 ) -> None:
     seen = Page(caller.service.create_client()).fetch(method, path, **{"key": caller.key, **options})
     assert problem(seen.reply, status)["request_id"] == seen.headers["x-request-id"]
 
 
-def test_every_origin_that_is_named(caller: Tenant) -> None:
+def test_cors_every_configured_origin_is_allowed(caller: Tenant) -> None:
     page = Page(caller.service.create_client(), "http://localhost:3000")
     assert page.fetch("GET", "/v1/me", key=caller.key).status == 200
     assert page.fetch("GET", "/healthz").reply.headers["vary"] == "Origin"
@@ -168,7 +168,7 @@ def test_every_origin_that_is_named(caller: Tenant) -> None:
         "",
     ],
 )
-def test_another_origin_is_blocked(caller: Tenant, origin: str) -> None:
+def test_cors_other_origin_is_blocked(caller: Tenant, origin: str) -> None:
     page = Page(caller.service.create_client(), origin)
     with pytest.raises(Blocked):
         page.fetch("GET", "/v1/me", key=caller.key)
@@ -177,7 +177,7 @@ def test_another_origin_is_blocked(caller: Tenant, origin: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "name"), [("GET", "X-Evil"), ("PROPFIND", "Authorization")])
-def test_a_page_may_send_what_we_read_and_no_more(caller: Tenant, method: str, name: str) -> None:
+def test_cors_unused_methods_and_headers_are_blocked(caller: Tenant, method: str, name: str) -> None:
     with pytest.raises(Blocked):
         Page(caller.service.create_client()).fetch(method, "/v1/me", headers={name: "x"})
 
@@ -192,7 +192,7 @@ def test_a_page_may_send_what_we_read_and_no_more(caller: Tenant, method: str, n
     ],
     ids=["GET", "search", "upload", "without a key"],
 )
-def test_it_is_off_unless_set(tenant: Tenant, method: str, path: str, options: dict[str, Any]) -> None:
+def test_cors_without_setting_is_off(tenant: Tenant, method: str, path: str, options: dict[str, Any]) -> None:
     with pytest.raises(Blocked):
         Page(tenant.service.create_client()).fetch(method, path, **{"key": tenant.key, **options})
     preflight = tenant.service.create_client().options(
@@ -210,11 +210,11 @@ def test_it_is_off_unless_set(tenant: Tenant, method: str, path: str, options: d
         "https://*.a.example", "*, https://a.example", "https://a.example https://b.example", "https://u@a.example",
     ],
 )  # fmt: skip
-def test_what_no_browser_sends_is_no_origin(given: str) -> None:
+def test_cors_setting_invalid_origin_is_refused(given: str) -> None:
     with pytest.raises(SettingsError, match="CARREL_CORS_ORIGINS: takes origins without a path"):
         load_settings(server={"CARREL_CORS_ORIGINS": given})
 
 
 @pytest.mark.parametrize("given", ["*", "https://a.example:8443", "http://[::1]:3000", "tauri://localhost", ""])
-def test_what_browsers_send_is_one(given: str) -> None:
+def test_cors_setting_valid_origin_is_accepted(given: str) -> None:
     assert load_settings(server={"CARREL_CORS_ORIGINS": given}).server.cors_origins == ((given,) if given else ())

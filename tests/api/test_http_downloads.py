@@ -90,7 +90,7 @@ def original(tenant: Tenant, path: str) -> httpx2.Response:
     ],
     ids=lambda value: None if not isinstance(value, str) else value,
 )
-def test_what_is_shown_in_place(
+def test_download_only_safe_types_are_inline(
     sender: Tenant, name: str, content: bytes | Path, kind: str | None, media_type: str | None
 ) -> None:
     sent = content if isinstance(content, bytes) else content.read_bytes()
@@ -126,7 +126,7 @@ def test_what_is_shown_in_place(
     ],
     ids=lambda name: ascii(name)[:40],
 )
-def test_any_name_is_one_safe_header(sender: Tenant, name: bytes) -> None:
+def test_download_any_name_gives_one_safe_header(sender: Tenant, name: bytes) -> None:
     content = b"seals " + name.hex().encode()
     reply = original(sender, upload(sender, name, content))
     assert reply.content == content
@@ -145,7 +145,7 @@ def test_any_name_is_one_safe_header(sender: Tenant, name: bytes) -> None:
     assert not name.endswith(b".txt") or (plain.endswith(".txt") and told.endswith(".txt"))
 
 
-def test_a_link_is_short_and_opens_one_object_of_its_tenant(linking: Service, s3_server: S3Server) -> None:
+def test_download_link_is_short_lived_and_opens_one_object(linking: Service, s3_server: S3Server) -> None:
     tenant, other = linking.create_tenant(), linking.create_tenant()
     path = upload(tenant, b"a.txt", b"seals")
     link = tenant.admin.get(f"{path}/content").headers["location"]

@@ -88,7 +88,7 @@ def listener() -> LinkListener:  # type: ignore[misc]  # a generator
         yield made
 
 
-def test_nothing_that_a_caller_sends_is_fetched(fragile: BreakableService, listener: LinkListener) -> None:
+def test_urls_in_uploads_and_searches_are_not_fetched(fragile: BreakableService, listener: LinkListener) -> None:
     tenant = fragile.service.create_tenant("linking")
     ask_everything(tenant, listener.url)
     files = {file.label: file for file in generate_linking_files(listener.url)}

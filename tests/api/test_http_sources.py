@@ -90,7 +90,7 @@ def texts(found: dict[str, Any]) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
-def test_its_results_are_those_of_the_site(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_results_equal_site_results(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     found = search(tenant, "/v1/knowledge-bases/site/search", top_k=2)
     assert texts(found) == [PAGES["/opening"][1], PAGES["/tickets"][1]]
@@ -116,7 +116,7 @@ def test_its_results_are_those_of_the_site(tenant: Tenant, site: SiteSearchServe
     assert asked.headers["x-api-key"] == SECRET
 
 
-def test_it_is_one_among_others(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_is_searched_with_other_knowledge_bases(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     tenant.add_text("The harbour museum was open all night in 1923.")
     tenant.add_text(PAGES["/opening"][1])
@@ -132,7 +132,7 @@ def test_it_is_one_among_others(tenant: Tenant, site: SiteSearchServer) -> None:
     assert "source_queries" not in explained["default"]
 
 
-def test_agents_get_it_too(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_results_reach_agents(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     messages = [{"role": "customer", "content": QUESTION}]
     tenant.admin.put("/v1/agents/guide", json={"knowledge_bases": ["site"], "citations": "prefix"}).raise_for_status()
@@ -145,7 +145,7 @@ def test_agents_get_it_too(tenant: Tenant, site: SiteSearchServer) -> None:
     assert (reply.status_code, reply.json()) == (200, [])
 
 
-def test_a_narrowed_key_asks_only_what_it_may(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_restricted_key_queries_only_permitted_sources(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     inside, outside = tenant.create_client(knowledge_bases=["site"]), tenant.create_client(knowledge_bases=["default"])
     assert inside.post("/v1/search", json={"query": "ferry"}).json()["results"]
@@ -155,7 +155,7 @@ def test_a_narrowed_key_asks_only_what_it_may(tenant: Tenant, site: SiteSearchSe
     assert site.received == []
 
 
-def test_with_a_filter_it_is_not_asked(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_with_filter_is_skipped_with_warning(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     tenant.add_text("The museum is open.", metadata={"year": 2024})
     found = search(tenant, filter={"year": 2024})
@@ -169,7 +169,7 @@ def test_with_a_filter_it_is_not_asked(tenant: Tenant, site: SiteSearchServer) -
     assert site.received == []
 
 
-def test_a_threshold_has_nothing_to_compare(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_with_threshold_has_warning(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     found = search(tenant, score_threshold=0.9)
     assert found["results"]
@@ -178,13 +178,13 @@ def test_a_threshold_has_nothing_to_compare(tenant: Tenant, site: SiteSearchServ
     ]
 
 
-def test_a_vector_alone_is_refused_and_not_to_be_tried_again(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_with_vector_alone_is_422(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     reply = tenant.admin.post("/v1/knowledge-bases/site/search", json={"queries": [{"vector": [1.0, 0.5]}]})
     assert problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "queries"]
 
 
-def test_a_body_is_a_template_too(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_body_template_is_filled(tenant: Tenant, site: SiteSearchServer) -> None:
     body = {"query": {"match": "{query}"}, "size": "{top_k}", "note": "{query} of {top_k}, {unknown}"}
     response = {"items": "hits.hits", "text": "_source.snippet", "url": "_source.link", "score": "_score"}
     source = source_at(site, url=f"{site.address}/api/query", method="POST", params=None, body=body, response=response)
@@ -208,7 +208,7 @@ def test_a_body_is_a_template_too(tenant: Tenant, site: SiteSearchServer) -> Non
         "ferry \U0001f600",
     ],
 )
-def test_a_query_is_a_value_and_nothing_else(tenant: Tenant, site: SiteSearchServer, query: str) -> None:
+def test_http_source_query_is_only_a_parameter_value(tenant: Tenant, site: SiteSearchServer, query: str) -> None:
     make(tenant, source_at(site))
     search(tenant, query=query, transformers=[])
     (asked,) = site.received
@@ -217,7 +217,7 @@ def test_a_query_is_a_value_and_nothing_else(tenant: Tenant, site: SiteSearchSer
     assert set(asked.headers) == {"host", "accept", "accept-encoding", "user-agent", "x-api-key"}
 
 
-def test_a_web_search_engine_of_one_domain(tenant: Tenant, web: SiteSearchServer) -> None:
+def test_http_source_of_web_search_returns_results_of_domain(tenant: Tenant, web: SiteSearchServer) -> None:
     web.sites = {
         "https://museum.example/opening": "The museum is open from ten to six.",
         "https://elsewhere.example/opening": "The museum is always open.",
@@ -258,7 +258,9 @@ FAILURES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("how", "reason"), FAILURES, ids=[str(how) for how, _ in FAILURES])
-def test_when_it_fails_the_others_answer(tenant: Tenant, site: SiteSearchServer, how: Any, reason: str) -> None:
+def test_http_source_failure_leaves_other_results(
+    tenant: Tenant, site: SiteSearchServer, how: Any, reason: str
+) -> None:
     make(tenant, source_at(site, timeout_seconds=0.3 if how in ("never", "drip") else 10))
     tenant.add_text("The harbour museum is old.")
     tries = 2 if how == "disconnect" else 1  # a pooled connection may be closed already
@@ -272,7 +274,7 @@ def test_when_it_fails_the_others_answer(tenant: Tenant, site: SiteSearchServer,
     problem(alone, 503, "search_unavailable")
 
 
-def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_circuit_breaker_opens_after_failures(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     tenant.add_text("The harbour museum is old.")
     site.fail(500, times=100)
@@ -289,7 +291,7 @@ def test_after_some_failures_it_is_left_alone(tenant: Tenant, site: SiteSearchSe
     assert search(other)["warnings"] == []
 
 
-def test_no_cookie_is_kept(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_cookies_are_not_stored(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     site.fail("cookie")
     for _ in range(2):
@@ -341,7 +343,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "place"), WRONG, ids=[str(number) for number in range(len(WRONG))])
-def test_what_is_not_allowed_is_refused(
+def test_http_source_address_outside_bindings_is_422(
     tenant: Tenant, site: SiteSearchServer, changes: dict[str, Any], place: str
 ) -> None:
     body = {"name": "site", "kind": "http", "source": source_at(site, **changes)}
@@ -355,7 +357,9 @@ def test_what_is_not_allowed_is_refused(
     assert site.received == []
 
 
-def test_a_secret_goes_to_its_host_alone(tenant: Tenant, site: SiteSearchServer, web: SiteSearchServer) -> None:
+def test_http_source_secret_is_sent_to_its_host_only(
+    tenant: Tenant, site: SiteSearchServer, web: SiteSearchServer
+) -> None:
     body = {"name": "web", "kind": "http", "source": source_at(web)}
     made, unknown = (
         tenant.admin.post("/v1/knowledge-bases", json={**body, "source": source_at(web, headers=headers)})
@@ -374,7 +378,7 @@ def test_a_secret_goes_to_its_host_alone(tenant: Tenant, site: SiteSearchServer,
     assert (len(site.received), web.received) == (1, [])
 
 
-def test_nothing_tells_its_value(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_secret_is_in_no_reply(tenant: Tenant, site: SiteSearchServer) -> None:
     made = make(tenant, source_at(site))
     assert made["kind"] == "http"
     assert made["source"]["headers"] == {"X-Api-Key": {"secret": "SITE_SEARCH"}}
@@ -387,7 +391,7 @@ def test_nothing_tells_its_value(tenant: Tenant, site: SiteSearchServer) -> None
     assert SECRET not in json.dumps([made, told]) + listed
 
 
-def test_it_holds_no_documents(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_refuses_documents(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     path, admin = "/v1/knowledge-bases/site", tenant.admin
     refused = [
@@ -412,14 +416,14 @@ def test_it_holds_no_documents(tenant: Tenant, site: SiteSearchServer) -> None:
     [{"kind": "documents"}, {"source": None}, {"metadata_filter": {"year": 2024}}, {"chunking": {"max_tokens": 100}}],
     ids=str,
 )
-def test_its_fields_are_those_of_its_kind(tenant: Tenant, site: SiteSearchServer, fields: dict[str, Any]) -> None:
+def test_http_source_fields_depend_on_kind(tenant: Tenant, site: SiteSearchServer, fields: dict[str, Any]) -> None:
     body = {"name": "site", "kind": "http", "source": source_at(site), **fields}
     assert tenant.admin.post("/v1/knowledge-bases", json=body).status_code == 422
     reply = tenant.admin.patch("/v1/knowledge-bases/default", json={"source": source_at(site)})
     assert reply.status_code == 422
 
 
-def test_the_operators_answers_for_all(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_of_operator_serves_all_tenants(tenant: Tenant, site: SiteSearchServer) -> None:
     body = {"name": "default", "kind": "http", "source": source_at(site)}
     made = tenant.service.operator.post("/v1/knowledge-bases", json=body)
     assert made.status_code == 201, made.text
@@ -432,7 +436,7 @@ def test_the_operators_answers_for_all(tenant: Tenant, site: SiteSearchServer) -
         tenant.service.operator.delete("/v1/knowledge-bases/default").raise_for_status()
 
 
-def test_agents_are_told_no_ids_that_name_nothing(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_results_have_no_ids_for_agents(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     tenant.add_text("The harbour museum is closed on Mondays.")
     with mcp_client() as process:
@@ -447,7 +451,7 @@ def test_agents_are_told_no_ids_that_name_nothing(tenant: Tenant, site: SiteSear
     assert all(one["id"] is None for one in outside)
 
 
-def test_dify_is_told_no_ids_that_name_nothing(tenant: Tenant, site: SiteSearchServer) -> None:
+def test_http_source_results_have_no_ids_for_dify(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     reply = tenant.admin.post("/dify/retrieval", json={"knowledge_id": "site", "query": QUESTION})
     best = reply.json()["records"][0]

@@ -52,7 +52,7 @@ def rows(service: Service, query: str, *values: object) -> list[asyncpg.Record]:
     return asyncio.run(run())
 
 
-def kept(service: Service, key: dict[str, str]) -> list[asyncpg.Record]:
+def stored_keys(service: Service, key: dict[str, str]) -> list[asyncpg.Record]:
     return rows(service, "select * from idempotency_key where key = $1", key["Idempotency-Key"])
 
 
@@ -98,13 +98,15 @@ WRITES: dict[str, Callable[[Tenant], Request]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
-def test_a_write_is_answered_again(tenant: Tenant, key: dict[str, str], write: Callable[[Tenant], Request]) -> None:
+def test_idempotency_repeated_write_is_replayed(
+    tenant: Tenant, key: dict[str, str], write: Callable[[Tenant], Request]
+) -> None:
     method, path, options = write(tenant)
     first, again = (tenant.admin.request(method, path, headers=key, **options) for _ in range(2))
     assert replayed(first, again)
 
 
-def test_nothing_is_done_twice(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_repeated_write_changes_nothing(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
     body = {"name": word()}
     first = tenant.admin.post(BASES, json=body, headers=key)
     problem(tenant.admin.post(BASES, json=body), 409, "knowledge_base_exists")
@@ -114,12 +116,12 @@ def test_nothing_is_done_twice(service: Service, tenant: Tenant, key: dict[str, 
     assert replayed(gone, tenant.admin.delete(gone.request.url, headers=key))
     problem(tenant.admin.delete(gone.request.url), 404)
     count = "select count(*) from deletion where tenant_id = $1"
-    before = rows(service, count, kept(service, key)[0]["tenant_id"])
+    before = rows(service, count, stored_keys(service, key)[0]["tenant_id"])
     assert replayed(gone, tenant.admin.delete(gone.request.url, headers=key))
-    assert rows(service, count, kept(service, key)[0]["tenant_id"]) == before
+    assert rows(service, count, stored_keys(service, key)[0]["tenant_id"]) == before
 
 
-def test_another_boundary_is_the_same_upload(tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_other_boundary_is_same_upload(tenant: Tenant, key: dict[str, str]) -> None:
     """curl, browsers and most clients choose a new boundary for each request."""
     content = f"{word()}\r\n--a\r\n".encode() * 2000
 
@@ -137,7 +139,7 @@ def test_another_boundary_is_the_same_upload(tenant: Tenant, key: dict[str, str]
     problem(send("one", filename="b.txt"), 409, "idempotency_key_reused")
 
 
-def test_the_same_key_with_another_body_is_refused(tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_other_body_is_409(tenant: Tenant, key: dict[str, str]) -> None:
     body = f'{{"name": "{word()}"}}'.encode()
 
     def send(content: bytes, kind: str = JSON) -> httpx2.Response:
@@ -149,7 +151,7 @@ def test_the_same_key_with_another_body_is_refused(tenant: Tenant, key: dict[str
     assert replayed(first, send(body))
 
 
-def test_a_body_that_nobody_asked_for_counts_too(tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_unused_body_is_compared(tenant: Tenant, key: dict[str, str]) -> None:
     path = f"{DOCUMENTS}/{document(tenant)}"
     first = tenant.admin.request("DELETE", path, content=b"one", headers=key)
     assert first.status_code == 204
@@ -157,7 +159,7 @@ def test_a_body_that_nobody_asked_for_counts_too(tenant: Tenant, key: dict[str, 
     assert replayed(first, tenant.admin.request("DELETE", path, content=b"one", headers=key))
 
 
-def test_a_key_is_one_callers_on_one_route(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_key_belongs_to_caller_and_route(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
     body = {"name": word()}
     assert tenant.admin.post(BASES, json=body, headers=key).status_code == 201
     assert service.create_tenant().admin.post(BASES, json=body, headers=key).status_code == 201
@@ -169,7 +171,7 @@ def test_a_key_is_one_callers_on_one_route(service: Service, tenant: Tenant, key
     assert (title.status_code, REPLAYED in title.headers) == (200, False)
 
 
-def test_errors_are_not_kept(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_errors_are_not_stored(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
     """A failed write changed nothing. The retry runs with any body, and gets the present result."""
     name = word()
     problem(tenant.create_client("reader").post(BASES, json={"name": name}, headers=key), 403)
@@ -180,14 +182,14 @@ def test_errors_are_not_kept(service: Service, tenant: Tenant, key: dict[str, st
     path = f"{BASES}/{name}/documents"
     problem(tenant.admin.post(path, json={"text": "A text."}, headers=key), 404)
     problem(tenant.admin.post(DOCUMENTS, content=b"A text.", headers={**key, "Content-Type": "text/plain"}), 415)
-    assert kept(service, key) == []
+    assert stored_keys(service, key) == []
     first = tenant.admin.post(BASES, json={"name": name}, headers=key)
     assert replayed(first, tenant.admin.post(BASES, json={"name": name}, headers=key))
     assert tenant.admin.post(path, json={"text": "A text."}, headers=key).status_code == 202
 
 
 @pytest.mark.parametrize("whose", ["a tenant's", "the operator's"])
-def test_a_secret_is_kept_nowhere(service: Service, tenant: Tenant, key: dict[str, str], whose: str) -> None:
+def test_idempotency_secret_is_not_stored(service: Service, tenant: Tenant, key: dict[str, str], whose: str) -> None:
     caller, path, body = {
         "a tenant's": (tenant.admin, "/v1/api-keys", {"name": word(), "role": "reader"}),
         "the operator's": (service.operator, "/v1/tenants", {"name": word()}),
@@ -199,7 +201,7 @@ def test_a_secret_is_kept_nowhere(service: Service, tenant: Tenant, key: dict[st
     found = problem(caller.post(path, json=body, headers=key), 409, "idempotency_secret_shown")
     assert made.json()["id"] in found["detail"]
     assert secret not in str(found)
-    (row,) = kept(service, key)
+    (row,) = stored_keys(service, key)
     assert (row["status"], row["body"]) == (201, None)
     assert secret not in str(dict(row))
     listed = [one["name"] for one in caller.get(path, params={"limit": 200}).json()["items"]]
@@ -207,7 +209,7 @@ def test_a_secret_is_kept_nowhere(service: Service, tenant: Tenant, key: dict[st
 
 
 @pytest.mark.parametrize("sent", ["", "a b", "é", "x" * 256, "a\tb"])
-def test_keys_that_are_none(tenant: Tenant, sent: str) -> None:
+def test_idempotency_invalid_key_is_422(tenant: Tenant, sent: str) -> None:
     name = word()
     headers = {b"Idempotency-Key": sent.encode("latin-1")}
     found = problem(tenant.admin.post(BASES, json={"name": name}, headers=headers), 422, "invalid")
@@ -215,7 +217,7 @@ def test_keys_that_are_none(tenant: Tenant, sent: str) -> None:
     problem(tenant.admin.get(f"{BASES}/{name}"), 404)
 
 
-def test_two_keys_are_none_and_a_long_one_is_one(tenant: Tenant) -> None:
+def test_idempotency_two_keys_are_422_and_longest_key_is_accepted(tenant: Tenant) -> None:
     two = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
     problem(tenant.admin.post(BASES, json={"name": word()}, headers=two), 422, "invalid")
     longest = {"Idempotency-Key": (word() + "!~" * 127)[:255]}
@@ -224,16 +226,16 @@ def test_two_keys_are_none_and_a_long_one_is_one(tenant: Tenant) -> None:
     assert replayed(first, again)
 
 
-def test_searches_and_reads_take_no_notice(service: Service, tenant: Tenant) -> None:
+def test_idempotency_searches_and_reads_ignore_key(service: Service, tenant: Tenant) -> None:
     headers = {"Idempotency-Key": f"not a key {word()}"}
     paths = ("/v1/search", f"{BASES}/default/search")
     replies = [tenant.admin.post(path, json={"query": word()}, headers=headers) for path in paths]
     replies.append(tenant.admin.get(BASES, headers=headers))
     assert [(reply.status_code, REPLAYED in reply.headers) for reply in replies] == [(200, False)] * 3
-    assert kept(service, headers) == []
+    assert stored_keys(service, headers) == []
 
 
-def test_of_many_at_once_one_runs(tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_concurrent_requests_run_once(tenant: Tenant, key: dict[str, str]) -> None:
     body, ready = {"name": word()}, Barrier(8)
 
     def send(client: httpx2.Client) -> httpx2.Response:
@@ -259,7 +261,7 @@ def half_sent(tenant: Tenant, key: dict[str, str], body: bytes) -> Iterator[Call
     head += f"Idempotency-Key: {key['Idempotency-Key']}\r\nContent-Length: {len(body)}\r\n\r\n"
     with socket.create_connection((address.host, address.port or 80), timeout=30) as connection:
         connection.sendall(head.encode() + body[:10])
-        until(lambda: len(kept(tenant.service, key)) == 1)
+        until(lambda: len(stored_keys(tenant.service, key)) == 1)
 
         def finish() -> bytes:
             connection.sendall(body[10:])
@@ -268,7 +270,7 @@ def half_sent(tenant: Tenant, key: dict[str, str], body: bytes) -> Iterator[Call
         yield finish
 
 
-def test_who_comes_meanwhile_is_told_so(tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_request_during_first_is_409(tenant: Tenant, key: dict[str, str]) -> None:
     body = f'{{"text": "{word()}"}}'.encode()
 
     def send(content: bytes) -> httpx2.Response:
@@ -285,16 +287,16 @@ def test_who_comes_meanwhile_is_told_so(tenant: Tenant, key: dict[str, str]) -> 
     problem(send(b"{}"), 409, "idempotency_key_reused")
 
 
-def test_a_broken_connection_gives_the_key_back(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
+def test_idempotency_broken_connection_releases_key(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
     body = f'{{"text": "{word()}"}}'.encode()
     with half_sent(tenant, key, body):
         pass
-    until(lambda: kept(service, key) == [])
+    until(lambda: stored_keys(service, key) == [])
     reply = tenant.admin.post(DOCUMENTS, content=body, headers={**key, "Content-Type": JSON})
     assert (reply.status_code, REPLAYED in reply.headers) == (202, False)
 
 
-def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: BreakableService, key: dict[str, str]) -> None:
+def test_idempotency_retry_body_above_limit_is_413(fragile: BreakableService, key: dict[str, str]) -> None:
     tenant = fragile.service.create_tenant("a small limit")
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", b"words")}, headers=key).status_code == 202
     boundary = {"Content-Type": "multipart/form-data; boundary=b"}
@@ -302,7 +304,9 @@ def test_a_retry_is_read_no_further_than_an_upload_may_go(fragile: BreakableServ
     problem(tenant.admin.post(DOCUMENTS, content=long, headers={**key, **boundary}), 413, "too_large")
 
 
-def test_an_answer_that_is_too_large_to_keep_is_not_given_twice(fragile: BreakableService, key: dict[str, str]) -> None:
+def test_idempotency_response_too_large_to_store_is_409_on_retry(
+    fragile: BreakableService, key: dict[str, str]
+) -> None:
     tenant = fragile.service.create_tenant("large answers")
     files = [("file", (f"{number}.txt", f"words {number}".encode())) for number in range(75)]
     form = {"metadata": f'{{"note": "{"x" * 15_000}"}}'}
@@ -310,11 +314,11 @@ def test_an_answer_that_is_too_large_to_keep_is_not_given_twice(fragile: Breakab
     first = tenant.admin.post(path, files=files, data=form, headers=key)
     assert (first.status_code, len(first.content) > 1024 * 1024) == (200, True)
     problem(tenant.admin.post(path, files=files, data=form, headers=key), 409, "idempotency_response_too_large")
-    (row,) = kept(fragile.service, key)
+    (row,) = stored_keys(fragile.service, key)
     assert row["body"] is None
 
 
-def test_the_description_tells_of_it_on_every_write(service: Service) -> None:
+def test_idempotency_header_is_in_openapi_of_writes(service: Service) -> None:
     """Every write accepts an Idempotency-Key; requests of readers and requests that store nothing do not."""
     told = {
         f"{method.upper()} {path}": "Idempotency-Key" in {one["name"] for one in operation.get("parameters", [])}

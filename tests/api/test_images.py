@@ -40,7 +40,7 @@ def best(tenant: Tenant, query: str) -> dict[str, Any]:
     return found
 
 
-def test_a_picture_is_found_and_sent(tenant: Tenant, tmp_path: Path) -> None:
+def test_image_is_found_and_downloaded(tenant: Tenant, tmp_path: Path) -> None:
     document = tenant.upload(illustrated.pptx(tmp_path / "ships.pptx"))
     assert document["status"] == "ready"
     assert document["warnings"] == [{"code": "images_not_read", "message": "1 image was not read."}]
@@ -63,13 +63,13 @@ def test_a_picture_is_found_and_sent(tenant: Tenant, tmp_path: Path) -> None:
     assert tenant.admin.get(by_id["url"]).content == reply.content
 
 
-def test_text_has_no_picture(tenant: Tenant) -> None:
+def test_text_chunk_has_no_image(tenant: Tenant) -> None:
     tenant.add_text("Nothing but words about cranes.")
     assert best(tenant, "cranes")["image"] is None
 
 
 @pytest.mark.parametrize("number", ["7", "2147483647"])
-def test_a_picture_that_is_not_there(tenant: Tenant, number: str) -> None:
+def test_unknown_image_is_404(tenant: Tenant, number: str) -> None:
     document = tenant.add_text("No picture.")
     problem(
         tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/images/{number}"),
@@ -79,12 +79,12 @@ def test_a_picture_that_is_not_there(tenant: Tenant, number: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["-1", "x", "2147483648", "9" * 30])
-def test_a_number_that_is_none(tenant: Tenant, number: str) -> None:
+def test_invalid_image_number_is_422(tenant: Tenant, number: str) -> None:
     document = tenant.add_text("No picture.")
     problem(tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/images/{number}"), 422)
 
 
-def test_pictures_of_others_are_not_there(tenant: Tenant, seeing: Service, tmp_path: Path) -> None:
+def test_image_of_other_tenant_or_deleted_document_is_404(tenant: Tenant, seeing: Service, tmp_path: Path) -> None:
     path = tmp_path / "red.png"
     path.write_bytes(illustrated.square("red"))
     tenant.upload(path)
@@ -95,7 +95,7 @@ def test_pictures_of_others_are_not_there(tenant: Tenant, seeing: Service, tmp_p
     problem(tenant.admin.get(url), 404, "document_not_found")
 
 
-def test_without_a_vision_model_pictures_are_counted(service: Service, tmp_path: Path) -> None:
+def test_images_without_vision_model_are_counted(service: Service, tmp_path: Path) -> None:
     tenant = service.create_tenant()
     document = tenant.upload(illustrated.pptx(tmp_path / "ships.pptx"))
     assert document["warnings"] == [{"code": "images_not_read", "message": "3 images were not read."}]

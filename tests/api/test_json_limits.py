@@ -39,7 +39,7 @@ def taken(body: bytes, limit: JsonLimit, *, size: int) -> bool:
 
 @pytest.mark.parametrize("plain", [True, False], ids=["utf-8", "escaped"])
 @pytest.mark.parametrize(("value", "commas", "names"), BODIES)
-def test_only_what_stands_outside_of_strings_counts(value: Any, commas: int, names: int, *, plain: bool) -> None:
+def test_json_limit_counts_values_outside_of_strings(value: Any, commas: int, names: int, *, plain: bool) -> None:
     body = json.dumps(value, ensure_ascii=not plain).encode()
     for size in range(1, len(body) + 1):
         assert taken(body, JsonLimit(commas + 1, names), size=size), size
@@ -67,12 +67,12 @@ ROUTES = ["/v1/search", "/v1/agent-search", "/v1/knowledge-bases", "/mcp", "/v1/
 
 @pytest.mark.parametrize("path", ROUTES)
 @pytest.mark.parametrize("name", TOO_MUCH)
-def test_a_body_that_holds_too_much_is_refused_unread(tenant: Tenant, name: str, path: str) -> None:
+def test_json_body_above_value_limit_is_413_unparsed(tenant: Tenant, name: str, path: str) -> None:
     reply = tenant.admin.post(path, content=TOO_MUCH[name], headers={"content-type": "application/json"})
     assert str(DEFAULT_JSON_LIMIT) in problem(reply, 413, "too_large")["detail"]
 
 
-def test_the_same_in_chunks(tenant: Tenant) -> None:
+def test_chunked_json_body_above_value_limit_is_413(tenant: Tenant) -> None:
     """The limit applies to a body without a content length, too."""
 
     def pieces() -> Iterator[bytes]:
@@ -90,12 +90,12 @@ def test_the_same_in_chunks(tenant: Tenant) -> None:
     ],
     ids=["names", "values"],
 )
-def test_ready_chunks_may_hold_more_but_not_all(tenant: Tenant, body: bytes) -> None:
+def test_provided_chunks_have_higher_json_limit(tenant: Tenant, body: bytes) -> None:
     reply = tenant.admin.post(DOCUMENTS, content=body, headers={"content-type": "application/json"})
     assert str(CHUNKS_JSON_LIMIT) in problem(reply, 413, "too_large")["detail"]
 
 
-def test_other_doors_say_it_in_their_words(tenant: Tenant) -> None:
+def test_json_limit_errors_have_format_of_each_api(tenant: Tenant) -> None:
     for path, said in (
         ("/dify/retrieval", lambda body: (body["error_code"], body["error_msg"])),
         ("/openai/v1/vector_stores", lambda body: (413, body["error"]["message"])),
@@ -106,7 +106,7 @@ def test_other_doors_say_it_in_their_words(tenant: Tenant) -> None:
         assert str(DEFAULT_JSON_LIMIT) in message
 
 
-def test_words_do_not_count(tenant: Tenant) -> None:
+def test_json_limit_ignores_commas_in_text(tenant: Tenant) -> None:
     """Commas in a text are no values: in a conversation, a document and a preview."""
     text = "a, b: [c], {d}; " * 20_000
     asked = {"messages": [{"role": "user", "content": text[:30_000]}] * 5}
@@ -115,7 +115,7 @@ def test_words_do_not_count(tenant: Tenant) -> None:
     assert tenant.admin.post("/v1/preview", json={"text": text}).status_code == 200
 
 
-def test_the_largest_that_is_of_use_is_read(tenant: Tenant) -> None:
+def test_largest_useful_json_bodies_are_accepted(tenant: Tenant) -> None:
     vectors = [{"vector": [0.25] * 4000}] * 16
     reply = tenant.admin.post("/v1/search", json={"queries": vectors})
     assert "dimensions" in problem(reply, 422, "invalid")["detail"]
@@ -123,7 +123,7 @@ def test_the_largest_that_is_of_use_is_read(tenant: Tenant) -> None:
     assert tenant.admin.post("/v1/agent-search", json={"messages": messages}).status_code == 200
 
 
-def test_options_have_few_names(tenant: Tenant) -> None:
+def test_strategy_options_with_many_names_are_422(tenant: Tenant) -> None:
     reply = tenant.admin.post("/v1/search", json={"query": "a", "strategy_options": {str(n): 0 for n in range(101)}})
     (fault,) = problem(reply, 422, "invalid")["errors"]
     assert fault["loc"] == ["body", "strategy_options"]

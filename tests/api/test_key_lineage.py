@@ -47,7 +47,7 @@ def waits_for_tomorrow(tenant: Tenant, document: dict[str, Any]) -> bool:
     raise AssertionError("the document was not looked at")
 
 
-def test_old_and_new_race_for_the_last_places(service: Service, tenant: Tenant) -> None:
+def test_rotated_keys_share_document_quota_under_race(service: Service, tenant: Tenant) -> None:
     key, old = new_key(tenant, documents=7)
     for number in range(2):
         add(old, f"By the old key, number {number}.").raise_for_status()
@@ -64,7 +64,7 @@ def test_old_and_new_race_for_the_last_places(service: Service, tenant: Tenant) 
     assert used(old) == used(new) == {"documents": 7}
 
 
-def test_old_and_new_race_for_the_last_search(service: Service, tenant: Tenant) -> None:
+def test_rotated_keys_share_search_rate_under_race(service: Service, tenant: Tenant) -> None:
     key, old = new_key(tenant, searches_per_second=0.01)
     _, new = successor(tenant, key)
 
@@ -77,7 +77,7 @@ def test_old_and_new_race_for_the_last_search(service: Service, tenant: Tenant) 
         assert Counter(pool.map(race, range(CLIENTS))) == {200: 1, 429: CLIENTS - 1}
 
 
-def test_a_spent_rate_is_no_fuller_for_the_next_keys(tenant: Tenant) -> None:
+def test_rotated_keys_share_spent_search_rate(tenant: Tenant) -> None:
     key, client = new_key(tenant, searches_per_second=0.01)
     assert ask(client).status_code == 200
     for _ in range(3):
@@ -88,7 +88,7 @@ def test_a_spent_rate_is_no_fuller_for_the_next_keys(tenant: Tenant) -> None:
     assert ask(other).status_code == 200
 
 
-def test_the_day_s_tokens_are_those_of_the_line(tenant: Tenant) -> None:
+def test_rotated_keys_share_daily_tokens(tenant: Tenant) -> None:
     get_day_with_time_left()
     key, old = new_key(tenant, **{DAILY: 1})
     assert add(old, "The first owl, by the old key.").json()["status"] == "ready"
@@ -106,7 +106,7 @@ def test_the_day_s_tokens_are_those_of_the_line(tenant: Tenant) -> None:
     assert add(other, "The third owl, by another key.").json()["status"] == "ready"
 
 
-def test_what_the_new_key_spends_is_gone_for_the_old_one(tenant: Tenant) -> None:
+def test_tokens_spent_by_new_key_count_for_old_key(tenant: Tenant) -> None:
     get_day_with_time_left()
     key, old = new_key(tenant, **{DAILY: 1})
     _, new = successor(tenant, key)
@@ -115,7 +115,7 @@ def test_what_the_new_key_spends_is_gone_for_the_old_one(tenant: Tenant) -> None
     assert waits_for_tomorrow(tenant, old.post(DOCUMENTS, json={"text": "A rail, by the old key."}).json())
 
 
-def test_usage_tells_old_and_new_apart(tenant: Tenant) -> None:
+def test_usage_lists_old_and_new_key_separately(tenant: Tenant) -> None:
     key, old = new_key(tenant)
     other, new = successor(tenant, key)
     add(old, "By the old key.").raise_for_status()
@@ -137,7 +137,7 @@ def files_of(client: httpx2.Client) -> set[str]:
 
 
 @pytest.mark.parametrize("narrowing", NARROWINGS, ids=NAMES)
-def test_a_narrowed_key_s_files_go_on(tenant: Tenant, narrowing: dict[str, Any]) -> None:
+def test_files_of_restricted_key_pass_to_rotated_key(tenant: Tenant, narrowing: dict[str, Any]) -> None:
     old, other = (tenant.create_client("writer", **narrowing) for _ in range(2))
     first, second = keep(old, "The first file."), keep(old, "The second file.")
     middle, _ = successor(tenant, id_of(old))
@@ -158,7 +158,7 @@ def test_a_narrowed_key_s_files_go_on(tenant: Tenant, narrowing: dict[str, Any])
     assert files_of(new) == files_of(tenant.admin) == {second}
 
 
-def test_a_user_s_batches_go_on(tenant: Tenant) -> None:
+def test_batches_of_user_key_pass_to_rotated_key(tenant: Tenant) -> None:
     old, other = (tenant.create_client("writer", user_id="ada") for _ in range(2))
     batch = old.post(BATCHES, json={"file_ids": [keep(old, "A file of a batch.")]}).raise_for_status().json()
     _, new = successor(tenant, id_of(old))
@@ -166,7 +166,7 @@ def test_a_user_s_batches_go_on(tenant: Tenant) -> None:
     assert other.get(f"{BATCHES}/{batch['id']}").status_code == 404
 
 
-def test_a_retry_by_the_new_key_makes_nothing_twice(tenant: Tenant) -> None:
+def test_retry_by_rotated_key_is_replayed(tenant: Tenant) -> None:
     key, old = new_key(tenant)
     _, new = successor(tenant, key)
     _, other = new_key(tenant)

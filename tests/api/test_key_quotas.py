@@ -62,7 +62,7 @@ async def counted(service: Service, key: str) -> tuple[Mapping[str, int], Mappin
     return kept, {"documents": row["there"], "stored_bytes": row["bytes"], "chunks": row["parts"]}
 
 
-async def test_many_race_for_the_last_places_of_a_key(service: Service, tenant: Tenant) -> None:
+async def test_key_quota_race_admits_exact_number(service: Service, tenant: Tenant) -> None:
     places = 5
     key, limited = new_key(tenant, documents=places + 1)
     assert add(limited, "The first one.").status_code == 201
@@ -92,7 +92,7 @@ async def test_many_race_for_the_last_places_of_a_key(service: Service, tenant: 
     refused(add(limited, "Another one."), places + 1)
 
 
-async def test_bytes_and_chunks_of_a_key(service: Service, tenant: Tenant) -> None:
+async def test_key_quota_limits_bytes_and_chunks(service: Service, tenant: Tenant) -> None:
     key, limited = new_key(tenant, stored_bytes=1000, chunks=3)
     assert add(limited, "heron " * 100, external_id="a").json()["status"] == "ready"
     refused(add(limited, "y" * 401, external_id="b"), 1000)
@@ -112,7 +112,7 @@ async def test_bytes_and_chunks_of_a_key(service: Service, tenant: Tenant) -> No
     assert kept == there
 
 
-async def test_a_document_counts_for_the_key_of_its_newest_version(service: Service, tenant: Tenant) -> None:
+async def test_document_counts_for_key_of_newest_version(service: Service, tenant: Tenant) -> None:
     first, one = new_key(tenant, documents=1, chunks=10)
     second, other = new_key(tenant, documents=1, chunks=5)
     assert add(one, PARTS, external_id="a").json()["chunk_count"] == 6
@@ -131,7 +131,7 @@ async def test_a_document_counts_for_the_key_of_its_newest_version(service: Serv
         assert kept == there
 
 
-async def test_rotation_keeps_the_quota_and_what_is_used_of_it(service: Service, tenant: Tenant) -> None:
+async def test_rotation_preserves_quota_and_usage(service: Service, tenant: Tenant) -> None:
     key, old = new_key(tenant, documents=2)
     add(old, "By the old key.", external_id="a").raise_for_status()
     made = tenant.admin.post(f"/v1/api-keys/{key}/rotate").raise_for_status().json()
@@ -152,7 +152,7 @@ async def test_rotation_keeps_the_quota_and_what_is_used_of_it(service: Service,
     assert (await counted(service, key))[0]["documents"] == 2
 
 
-def test_the_tenant_s_quota_and_the_key_s(tenant: Tenant) -> None:
+def test_key_quota_applies_inside_tenant_quota(tenant: Tenant) -> None:
     _, limited = new_key(tenant, documents=2, stored_bytes=10_000)
     set_quotas(tenant, documents=3, stored_bytes=1000, chunks=100)
     assert add(tenant.admin, "The admin's.").status_code == 201
@@ -171,7 +171,7 @@ def test_the_tenant_s_quota_and_the_key_s(tenant: Tenant) -> None:
     assert "This key's quota" in refused(add(limited, "The key's third."), 2)["detail"]
 
 
-async def test_every_way_to_delete_gives_back_to_the_keys(service: Service, tenant: Tenant) -> None:
+async def test_every_deletion_reduces_key_usage(service: Service, tenant: Tenant) -> None:
     keys = [new_key(tenant, documents=9) for _ in range(2)]
     for number in range(6):
         add(keys[number % 2][1], f"The tern number {number}.", metadata={"low": number < 2}).raise_for_status()
@@ -185,7 +185,7 @@ async def test_every_way_to_delete_gives_back_to_the_keys(service: Service, tena
         assert await counted(service, key) == ({"documents": 0, "stored_bytes": 0, "chunks": 0},) * 2
 
 
-async def test_a_key_without_quotas_of_what_is_stored_is_not_counted(service: Service, tenant: Tenant) -> None:
+async def test_key_without_storage_quota_is_not_counted(service: Service, tenant: Tenant) -> None:
     new_key(tenant, searches_per_second=5, upload_bytes=5000)
     add(tenant.create_client("writer"), "Nobody counts this.").raise_for_status()
     add(tenant.create_client("writer", quotas={"searches_per_second": 5}), "Nor this.").raise_for_status()
@@ -195,7 +195,7 @@ async def test_a_key_without_quotas_of_what_is_stored_is_not_counted(service: Se
     assert found == [{"quota_key_id": None}] * 2
 
 
-def test_files_that_are_kept_for_themselves_count(tenant: Tenant) -> None:
+def test_standalone_files_count_against_key_quota(tenant: Tenant) -> None:
     _, limited = new_key(tenant, stored_bytes=100)
 
     def keep(size: int) -> httpx2.Response:
@@ -211,7 +211,7 @@ def test_files_that_are_kept_for_themselves_count(tenant: Tenant) -> None:
     assert used(limited) == {"stored_bytes": 40}
 
 
-async def test_so_many_documents_of_a_key_are_ingested_at_once(database: DatabaseUrls, tmp_path: Path) -> None:
+async def test_key_quota_limits_concurrent_ingestion(database: DatabaseUrls, tmp_path: Path) -> None:
     with run_service(build_settings(tmp_path), database, worker=False) as service:
         tenant = service.create_tenant()
         key, limited = new_key(tenant, concurrent_ingestions=1)

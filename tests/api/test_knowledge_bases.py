@@ -15,7 +15,7 @@ from tests.api.problems import problem
 ROUTE = "/v1/knowledge-bases"
 
 
-def test_all_but_the_name_has_a_default(tenant: Tenant) -> None:
+def test_create_knowledge_base_with_name_only_has_defaults(tenant: Tenant) -> None:
     reply = tenant.admin.post(ROUTE, json={"name": "handbook"})
     assert reply.status_code == 201
     made = reply.json()
@@ -37,7 +37,7 @@ def test_all_but_the_name_has_a_default(tenant: Tenant) -> None:
     assert (counted["document_count"], counted["chunk_count"]) == (1, 1)
 
 
-def test_its_index_is_told_of(tenant: Tenant) -> None:
+def test_knowledge_base_shows_its_search_index(tenant: Tenant) -> None:
     nothing = {"state": "exact", "reason": None, "size_bytes": 0, "average_length": 100.0, "problem": None}
     assert tenant.admin.get(f"{ROUTE}/default").json()["index"] == nothing
     own = f"where tenant_id = '{decode_id('ten', tenant.id)}'"
@@ -53,7 +53,7 @@ def test_its_index_is_told_of(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "0", "a-b_c", "x" * 63, "kbx", "documents", "doc"])
-def test_names(tenant: Tenant, name: str) -> None:
+def test_knowledge_base_valid_names_are_accepted(tenant: Tenant, name: str) -> None:
     assert tenant.admin.post(ROUTE, json={"name": name}).status_code == 201
     assert tenant.admin.get(f"{ROUTE}/{name}").json()["name"] == name
     problem(tenant.admin.post(ROUTE, json={"name": name}), 409, "knowledge_base_exists")
@@ -63,7 +63,7 @@ def test_names(tenant: Tenant, name: str) -> None:
     "name",
     ["", "A", "a b", "-a", "_a", "a.b", "a/b", "ä", "x" * 64, "a\n", "a\0", None, 5, *(f"{p}_x" for p in PREFIXES)],
 )
-def test_names_that_are_none(tenant: Tenant, name: Any) -> None:
+def test_knowledge_base_invalid_names_are_422(tenant: Tenant, name: Any) -> None:
     problem(tenant.admin.post(ROUTE, json={"name": name}), 422, "invalid")
 
 
@@ -85,7 +85,7 @@ def test_names_that_are_none(tenant: Tenant, name: Any) -> None:
     ],
     ids=ascii,
 )  # fmt: skip
-def test_settings_that_are_none(tenant: Tenant, change: dict[str, Any]) -> None:
+def test_knowledge_base_invalid_settings_are_422(tenant: Tenant, change: dict[str, Any]) -> None:
     body = json.dumps({"name": "wrong", **change})
     reply = tenant.admin.post(ROUTE, content=body, headers={"Content-Type": "application/json"})
     faults = problem(reply, 422, "invalid")["errors"]
@@ -96,14 +96,14 @@ def test_settings_that_are_none(tenant: Tenant, change: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("dimensions", "said"), [(0, "greater than or equal to 1"), (4001, "less than or equal to 4000")]
 )
-def test_dimensions_beyond_any_index_s_are_refused(tenant: Tenant, dimensions: int, said: str) -> None:
+def test_knowledge_base_dimensions_above_limit_are_422(tenant: Tenant, dimensions: int, said: str) -> None:
     reply = tenant.admin.post(ROUTE, json={"name": "wrong", "embedding": {"dimensions": dimensions}})
     (error,) = problem(reply, 422, "invalid")["errors"]
     assert error["loc"] == ["body", "embedding", "dimensions"]
     assert said in error["msg"]
 
 
-def test_changes(tenant: Tenant) -> None:
+def test_knowledge_base_settings_can_be_changed(tenant: Tenant) -> None:
     tenant.admin.post(ROUTE, json={"name": "k", "title": "Old", "description": "old"}).raise_for_status()
     changed = tenant.admin.patch(
         f"{ROUTE}/k", json={"title": "New", "retrieval": {"strategy": "lexical", "top_k": 2}}
@@ -124,7 +124,7 @@ def test_changes(tenant: Tenant) -> None:
         problem(tenant.admin.patch(f"{ROUTE}/k", json=wrong), 422, "invalid")
 
 
-def test_its_filter_is_stamped_on_documents_and_added_to_searches(tenant: Tenant) -> None:
+def test_metadata_filter_is_enforced_on_documents_and_searches(tenant: Tenant) -> None:
     settings = {"name": "hr", "metadata_filter": {"department": "hr", "public": True}}
     tenant.admin.post(ROUTE, json=settings).raise_for_status()
     document = tenant.add_text("Leave is granted.", kb="hr", metadata={"department": "it", "year": 2024})
@@ -147,7 +147,7 @@ def test_its_filter_is_stamped_on_documents_and_added_to_searches(tenant: Tenant
             assert len(results) == found, filter_
 
 
-def test_a_deleted_knowledge_base_leaves_nothing(service: Service, tenant: Tenant) -> None:
+def test_delete_knowledge_base_leaves_nothing(service: Service, tenant: Tenant) -> None:
     tenant.admin.post(ROUTE, json={"name": "brief"}).raise_for_status()
     document = tenant.add_text("Here today.", kb="brief")
     folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
@@ -165,7 +165,7 @@ def test_a_deleted_knowledge_base_leaves_nothing(service: Service, tenant: Tenan
     assert tenant.admin.get(f"{ROUTE}/brief/documents").json()["items"] == []
 
 
-def test_its_filter_is_changed_in_the_background(tenant: Tenant) -> None:
+def test_metadata_filter_change_runs_in_background(tenant: Tenant) -> None:
     old, new = {"department": "hr"}, {"department": "it", "year": 2026}
     tenant.admin.post(ROUTE, json={"name": "staff", "metadata_filter": old}).raise_for_status()
     document = tenant.add_text("Leave is granted.", kb="staff", metadata={"kind": "rule"})

@@ -37,7 +37,7 @@ def searched(tenant: Tenant, path: str, **body: Any) -> httpx2.Response:
     return reply
 
 
-def test_a_large_search_is_as_the_model_writes_it(tenant: Tenant) -> None:
+def test_large_search_reply_equals_serialized_model(tenant: Tenant) -> None:
     path, asked = "/v1/knowledge-bases/default/search", {"query": "the ferry", "timeout_seconds": 20, "explain": True}
     large = searched(tenant, path, top_k=DOCUMENTS, **asked)
     assert len(large.content) > MAX_SLICE_BYTES
@@ -50,7 +50,7 @@ def test_a_large_search_is_as_the_model_writes_it(tenant: Tenant) -> None:
     assert small.json().keys() == large.json().keys()
 
 
-def test_other_doors_tell_as_much(tenant: Tenant) -> None:
+def test_large_replies_of_other_apis_are_complete(tenant: Tenant) -> None:
     setting = {"top_k": DOCUMENTS, "score_threshold": 0.0}
     body = {"knowledge_id": "default", "query": "the ferry", "retrieval_setting": setting}
     records = searched(tenant, "/dify/retrieval", **body).json()["records"]
@@ -61,7 +61,7 @@ def test_other_doors_tell_as_much(tenant: Tenant) -> None:
     assert page.json()["has_more"] is False
 
 
-async def test_others_get_their_turn_between_slices() -> None:
+async def test_large_reply_yields_between_slices() -> None:
     stamp = LazyMetadata.from_entries({"$source": "ferries.txt", **LABELS})
     found = hit("The ferry leaves at nine.", 0.9)
     hits = [replace(found, chunk=replace(found.chunk, metadata=stamp)) for _ in range(200)]

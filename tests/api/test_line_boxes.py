@@ -46,7 +46,7 @@ def places(thing: dict[str, Any]) -> dict[str, Any]:
     return {name: thing[name] for name in ("boxes", "page_sizes")}
 
 
-def test_the_boxes_of_a_node_hold_its_text(book: DocumentReader) -> None:
+def test_node_boxes_contain_its_text(book: DocumentReader) -> None:
     with FITZ.open(HANDBOOK) as pages:
         size = {"width": round(pages[0].rect.width, 1), "height": round(pages[0].rect.height, 1)}
         leaves = book.leaves()
@@ -58,7 +58,7 @@ def test_the_boxes_of_a_node_hold_its_text(book: DocumentReader) -> None:
             assert node["page_sizes"] == [{"page": node["page"], **size}]
 
 
-def test_the_boxes_of_a_chunk_hold_its_text(book: DocumentReader) -> None:
+def test_chunk_boxes_contain_its_text(book: DocumentReader) -> None:
     """The boxes hold no more than the chunk's text and the rest of its first and last line."""
     with FITZ.open(HANDBOOK) as pages:
         chunks = book.chunks()
@@ -74,7 +74,7 @@ def test_the_boxes_of_a_chunk_hold_its_text(book: DocumentReader) -> None:
             assert (sizes[0], sizes[-1]) == (chunk["page"], chunk["page_end"])
 
 
-def test_the_root_has_them_all_in_the_order_of_the_text(book: DocumentReader) -> None:
+def test_root_node_boxes_follow_text_order(book: DocumentReader) -> None:
     leaves = [book.get(f"/nodes/{leaf['id']}") for leaf in book.leaves()]
     root = book.get(f"/nodes/{book.get('/tree', depth=0)['root']['id']}")
     assert root["boxes"] == [box for leaf in leaves for box in leaf["boxes"]]
@@ -83,7 +83,7 @@ def test_the_root_has_them_all_in_the_order_of_the_text(book: DocumentReader) ->
     assert not {"boxes", "page_sizes"} & book.get(f"/nodes/{leaves[0]['id']}/ancestors")["items"][0].keys()
 
 
-def test_a_new_version_has_its_own_boxes_or_none(service: Service) -> None:
+def test_new_version_has_own_boxes_or_none(service: Service) -> None:
     tenant = service.create_tenant("versions of boxes")
     samples = ROOT / "tests" / "samples"
     for number, path in enumerate((HANDBOOK, samples / "two_columns.pdf", samples / "notes.md", HANDBOOK), 1):
@@ -100,7 +100,7 @@ def test_a_new_version_has_its_own_boxes_or_none(service: Service) -> None:
             assert all(chunk["boxes"] for chunk in chunks)
 
 
-def test_boxes_go_with_their_document(service: Service) -> None:
+def test_delete_document_deletes_boxes(service: Service) -> None:
     tenant = service.create_tenant("gone boxes")
     document = tenant.upload(HANDBOOK)
 

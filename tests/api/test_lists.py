@@ -46,14 +46,14 @@ def admin(service: Service) -> httpx2.Client:
 
 @pytest.mark.parametrize("limit", [1, 2, 3, COUNT, 200])
 @pytest.mark.parametrize("path", [DOCUMENTS, "/v1/knowledge-bases", "/v1/api-keys"])
-def test_a_walk_sees_everything_once_newest_first(admin: httpx2.Client, path: str, limit: int) -> None:
+def test_list_walk_returns_every_item_once_newest_first(admin: httpx2.Client, path: str, limit: int) -> None:
     items = walk(admin, path, limit)
     assert len(items) == len({item["id"] for item in items}) == COUNT
     assert [item["created_at"] for item in items] == sorted((item["created_at"] for item in items), reverse=True)
     assert [item["id"] for item in items] == [item["id"] for item in admin.get(path).json()["items"]]
 
 
-def test_what_is_added_meanwhile_disturbs_no_walk(service: Service) -> None:
+def test_list_walk_with_concurrent_inserts_is_complete(service: Service) -> None:
     tenant = service.create_tenant("growing")
     there = {tenant.admin.post(DOCUMENTS, json={"text": f"first {n}"}).json()["id"] for n in range(COUNT)}
     added = iter(range(1000))
@@ -64,7 +64,7 @@ def test_what_is_added_meanwhile_disturbs_no_walk(service: Service) -> None:
     assert next(added) >= 3
 
 
-def test_tenants_are_walked_by_the_operator(service: Service) -> None:
+def test_operator_walks_all_tenants(service: Service) -> None:
     made = [service.create_tenant(f"walked {number}").id for number in range(5)]
     gone = service.create_tenant("walked and gone").id
     assert service.operator.delete(f"/v1/tenants/{gone}").status_code == 202
@@ -80,7 +80,7 @@ def test_tenants_are_walked_by_the_operator(service: Service) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 3, 200])
-def test_chunks_are_walked_in_order(service: Service, limit: int) -> None:
+def test_chunk_list_walk_follows_document_order(service: Service, limit: int) -> None:
     tenant = service.create_tenant("chunks")
     document = tenant.add_text("\n\n".join(f"# Part {n}\n\nWords of part {n}." for n in range(COUNT)))
     path = f"{DOCUMENTS}/{document['id']}/chunks"

@@ -65,7 +65,7 @@ def lines_of(stream: io.StringIO, *, requests: int, counted: Callable[[Lines], L
         time.sleep(0.02)
 
 
-def test_no_word_and_no_key_gets_into_the_log(service: Service, fragile: BreakableService, stream: io.StringIO) -> None:
+def test_log_contains_no_content_and_no_keys(service: Service, fragile: BreakableService, stream: io.StringIO) -> None:
     tenant, broken = service.create_tenant(PLANTED), fragile.service.create_tenant(PLANTED)
     provoke(tenant)
     fragile.embedding.fail(400, times=None)

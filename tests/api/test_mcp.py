@@ -50,7 +50,7 @@ def ids(client: McpClient, query: str) -> list[str]:
 
 
 @MODES
-def test_the_tools_are_told_as_the_knowledge_bases_are(process: McpClient, library: Tenant, mode: str) -> None:
+def test_mcp_tools_describe_knowledge_bases(process: McpClient, library: Tenant, mode: str) -> None:
     tools = {tool["name"]: tool for tool in process.of(library, mode=mode).ask("list_tools")["tools"]}
     assert set(tools) == {"search", "fetch", "search_knowledge", "list_knowledge_bases"}
     for name, argument in (("search", "query"), ("fetch", "id")):
@@ -64,7 +64,7 @@ def test_the_tools_are_told_as_the_knowledge_bases_are(process: McpClient, libra
 
 
 @MODES
-def test_search_and_fetch_as_assistants_ask_for_them(process: McpClient, library: Tenant, mode: str) -> None:
+def test_mcp_search_and_fetch_return_results(process: McpClient, library: Tenant, mode: str) -> None:
     client = process.of(library, mode=mode)
     found = client.call("search", query="parental leave")["results"]
     assert [set(one) for one in found] == [{"id", "title", "url"}] * 2
@@ -79,7 +79,7 @@ def test_search_and_fetch_as_assistants_ask_for_them(process: McpClient, library
     assert found[1]["url"] == f"carrel://documents/{found[1]['id']}"
 
 
-def test_passages_are_searched_with_a_filter(client: McpClient) -> None:
+def test_mcp_search_passages_applies_filter(client: McpClient) -> None:
     asked = {"query": "leave", "knowledge_bases": ["handbook"]}
     (found,) = client.call("search_knowledge", **asked, filter={"year": {"gte": 2024}})["results"]
     assert "parental leave" in found["text"]
@@ -90,7 +90,7 @@ def test_passages_are_searched_with_a_filter(client: McpClient) -> None:
     assert long["warnings"] == [QUERY_TRUNCATED.to_json()]
 
 
-def test_the_knowledge_bases_are_listed(client: McpClient) -> None:
+def test_mcp_lists_knowledge_bases(client: McpClient) -> None:
     found = client.call("list_knowledge_bases")
     told = {one["name"]: (one["title"], one["documents"], one["chunks"]) for one in found["knowledge_bases"]}
     assert told == {"handbook": ("The handbook", 2, 2), "default": (None, 0, 0)}
@@ -98,7 +98,7 @@ def test_the_knowledge_bases_are_listed(client: McpClient) -> None:
 
 
 @MODES
-def test_documents_are_resources(process: McpClient, library: Tenant, mode: str) -> None:
+def test_mcp_documents_are_resources(process: McpClient, library: Tenant, mode: str) -> None:
     client = process.of(library, mode=mode)
     listed = client.ask("list_resources")
     assert [one["title"] for one in listed["resources"]] == ["text", "Leave"]
@@ -113,7 +113,7 @@ def test_documents_are_resources(process: McpClient, library: Tenant, mode: str)
     assert part["text"] == read["text"][5:]
 
 
-def test_a_long_document_is_read_part_by_part(process: McpClient, service: Service) -> None:
+def test_mcp_long_document_is_read_in_parts(process: McpClient, service: Service) -> None:
     tenant = service.create_tenant("long")
     texts = [f"Part {number}. " + f"{number} " * 5000 for number in range(12)]
     # every text has its vector, so nothing is embedded
@@ -132,7 +132,7 @@ def test_a_long_document_is_read_part_by_part(process: McpClient, service: Servi
     assert fetched["metadata"]["truncated"] is True
 
 
-def test_resources_come_in_pages(process: McpClient, service: Service) -> None:
+def test_mcp_resources_are_paged(process: McpClient, service: Service) -> None:
     tenant = service.create_tenant("many")
     files = [("file", (f"{number}.txt", f"Text {number}.".encode())) for number in range(51)]
     made = tenant.admin.post("/v1/knowledge-bases/default/documents/batch", files=files)
@@ -168,14 +168,16 @@ def test_resources_come_in_pages(process: McpClient, service: Service) -> None:
         ("list_knowledge_bases", {"cursor": "nonsense"}, "invalid", "cursor"),
     ],
 )
-def test_what_a_tool_refuses_it_says(client: McpClient, tool: str, arguments: Any, code: str, words: str) -> None:
+def test_mcp_tool_error_has_code_and_message(
+    client: McpClient, tool: str, arguments: Any, code: str, words: str
+) -> None:
     text, facts = client.refused(tool, **arguments)
     assert facts["code"] == code
     assert words in text
     assert text.endswith(f"({code})")
 
 
-def test_what_is_not_offered_is_the_protocols_error(client: McpClient) -> None:
+def test_mcp_unsupported_method_is_protocol_error(client: McpClient) -> None:
     with pytest.raises(McpRefused, match="does not exist") as caught:
         client.ask("call_tool", "delete_everything", {})
     assert caught.value.code == -32602
@@ -192,7 +194,7 @@ def test_what_is_not_offered_is_the_protocols_error(client: McpClient) -> None:
     assert caught.value.code == -32601
 
 
-def test_a_tenant_finds_its_own_alone(process: McpClient, library: Tenant, service: Service) -> None:
+def test_mcp_tenant_finds_only_its_documents(process: McpClient, library: Tenant, service: Service) -> None:
     (theirs, _), other = ids(process.of(library), "parental leave"), service.create_tenant("other")
     other.add_text("Something else entirely about leave.")
     client = process.of(other)
@@ -210,7 +212,7 @@ def test_a_tenant_finds_its_own_alone(process: McpClient, library: Tenant, servi
     assert "handbook" not in json.dumps(client.ask("list_tools"))
 
 
-def test_a_narrowed_key_sees_what_it_is_narrowed_to(process: McpClient, library: Tenant) -> None:
+def test_mcp_restricted_key_sees_only_its_knowledge_bases(process: McpClient, library: Tenant) -> None:
     made = library.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", "knowledge_bases": ["default"]})
     client = process.of(library, made.json()["key"])
     (theirs, _) = ids(process.of(library), "parental leave")
@@ -224,7 +226,7 @@ def test_a_narrowed_key_sees_what_it_is_narrowed_to(process: McpClient, library:
     assert "handbook" not in json.dumps(client.ask("list_tools"))
 
 
-def test_a_key_of_a_user_finds_that_users_documents_too(process: McpClient, service: Service) -> None:
+def test_mcp_user_key_finds_own_and_tenant_documents(process: McpClient, service: Service) -> None:
     tenant = service.create_tenant("users")
     for user in ("ada", "bob"):
         tenant.add_text(f"The diary of {user}.", user_id=user, title=user)
@@ -238,7 +240,7 @@ def test_a_key_of_a_user_finds_that_users_documents_too(process: McpClient, serv
     assert {one["title"] for one in whole.ask("list_resources")["resources"]} == {"all"}
 
 
-def test_what_the_operator_shares_is_found_and_fetched(process: McpClient, service: Service) -> None:
+def test_mcp_shared_documents_are_found_and_fetched(process: McpClient, service: Service) -> None:
     tenant = service.create_tenant("sharing")
     name = f"shared-{tenant.id[-8:]}"
     for admin in (service.operator, tenant.admin):
@@ -253,7 +255,7 @@ def test_what_the_operator_shares_is_found_and_fetched(process: McpClient, servi
     assert stranger.refused("fetch", id=found["id"])[1]["code"] == "document_not_found"
 
 
-def test_searches_alone_tell_their_timings(process: McpClient, library: Tenant) -> None:
+def test_mcp_only_searches_return_timings(process: McpClient, library: Tenant) -> None:
     client = process.of(library)
     for tool in ("search", "search_knowledge"):
         timings = client.ask("call_tool", tool, {"query": "leave"})["_meta"]["carrel/timings_ms"]
@@ -262,7 +264,7 @@ def test_searches_alone_tell_their_timings(process: McpClient, library: Tenant) 
     assert "carrel/timings_ms" not in (client.ask("call_tool", "list_knowledge_bases", {}).get("_meta") or {})
 
 
-def test_searches_are_admitted_and_counted(process: McpClient, service: Service) -> None:
+def test_mcp_searches_are_rate_limited_and_counted(process: McpClient, service: Service) -> None:
     tenant = service.create_tenant("slow")
     quotas = {"quotas": {"searches_per_second": 0.01}}
     service.operator.patch(f"/v1/tenants/{tenant.id}", json=quotas).raise_for_status()
@@ -274,14 +276,14 @@ def test_searches_are_admitted_and_counted(process: McpClient, service: Service)
     assert tenant.admin.get("/v1/usage").json()["items"][0]["searches"] == 1
 
 
-def test_a_key_is_needed_before_anything_is_read(service: Service) -> None:
+def test_mcp_request_without_key_is_401(service: Service) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic abc"}):
         reply = service.create_client().post("/mcp", content=b"{ nonsense", headers=headers)
         problem(reply, 401, "unauthorized")
         assert reply.headers["www-authenticate"] == "Bearer"
 
 
-def test_a_reply_is_one_of_the_service(library: Tenant) -> None:
+def test_mcp_reply_has_service_headers(library: Tenant) -> None:
     reply = library.admin.post("/mcp", json=LIST, headers={"X-Request-Id": "mine"})
     assert reply.status_code == 200
     assert reply.headers["content-type"].startswith("application/json")
@@ -294,7 +296,7 @@ def test_a_reply_is_one_of_the_service(library: Tenant) -> None:
         assert reply.headers["allow"] == "POST"
 
 
-def test_a_page_of_another_origin_is_refused(library: Tenant) -> None:
+def test_mcp_request_of_other_origin_is_403(library: Tenant) -> None:
     for origin in ("https://evil.example", library.service.url, "null"):
         problem(library.admin.post("/mcp", json=LIST, headers={"Origin": origin}), 403, "origin_not_allowed")
 
@@ -312,14 +314,16 @@ def test_a_page_of_another_origin_is_refused(library: Tenant) -> None:
     ],
 )
 @pytest.mark.parametrize("version", [None, "2025-06-18", "2026-07-28", "1999-01-01"])
-def test_what_is_no_message(library: Tenant, content: bytes, kind: str, status: int, version: str | None) -> None:
+def test_mcp_invalid_messages_are_refused(
+    library: Tenant, content: bytes, kind: str, status: int, version: str | None
+) -> None:
     headers = {"Content-Type": kind} | ({"MCP-Protocol-Version": version} if version else {})
     reply = library.admin.post("/mcp", content=content, headers=headers)
     assert reply.status_code == (400 if version == "1999-01-01" and status == 202 else status)
     assert "Traceback" not in reply.text
 
 
-def test_work_ends_when_its_caller_goes_away(fragile: BreakableService, caplog: pytest.LogCaptureFixture) -> None:
+def test_mcp_disconnect_cancels_search(fragile: BreakableService, caplog: pytest.LogCaptureFixture) -> None:
     """The connection is closed during the query's embedding; otherwise the search would succeed."""
     tenant = fragile.service.create_tenant("gone")
     tenant.add_text("A text.")

@@ -48,7 +48,7 @@ def birds(service: Service) -> DocumentReader:
     return reader_of(service.create_tenant("birds"), TEXT)
 
 
-def test_the_tree_says_where_everything_is(birds: DocumentReader) -> None:
+def test_tree_contains_every_node_with_offsets(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     root = nodes[0]
     assert (root["kind"], root["depth"], root["parent_id"], root["text"]) == ("document", 0, None, None)
@@ -63,7 +63,7 @@ def test_the_tree_says_where_everything_is(birds: DocumentReader) -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 3, 4, 100])
-def test_the_tree_is_cut(birds: DocumentReader, depth: int) -> None:
+def test_tree_depth_parameter_cuts_tree(birds: DocumentReader, depth: int) -> None:
     whole = birds.nodes()
     assert max(node["depth"] for node in whole) == 4
 
@@ -74,7 +74,7 @@ def test_the_tree_is_cut(birds: DocumentReader, depth: int) -> None:
     assert without_children(birds.nodes(depth=depth)) == without_children(wanted)
 
 
-def test_each_node_by_itself(birds: DocumentReader) -> None:
+def test_node_returns_text_and_ancestors(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
     line: list[dict[str, Any]] = []
@@ -90,7 +90,7 @@ def test_each_node_by_itself(birds: DocumentReader) -> None:
         assert birds.get(f"/nodes/{node['id']}/ancestors") == {"items": line[:-1], "next_cursor": None}
 
 
-def test_chunks_below_a_node_hold_text_of_it(birds: DocumentReader) -> None:
+def test_chunks_below_node_contain_its_text(birds: DocumentReader) -> None:
     chunks = birds.chunks()
     assert len(chunks) > 5
     for node in birds.nodes():
@@ -102,7 +102,7 @@ def test_chunks_below_a_node_hold_text_of_it(birds: DocumentReader) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 200])
-def test_chunks_below_a_node_are_walked(birds: DocumentReader, limit: int) -> None:
+def test_chunks_below_node_are_paged(birds: DocumentReader, limit: int) -> None:
     (owls,) = [node["id"] for node in birds.nodes() if node["title"] == "Owls"]
     wanted = birds.chunks(node=owls)
     assert 2 < len(wanted) < birds.document["chunk_count"]
@@ -116,7 +116,7 @@ def test_chunks_below_a_node_are_walked(birds: DocumentReader, limit: int) -> No
     assert found == wanted
 
 
-def test_each_chunk_by_itself(birds: DocumentReader) -> None:
+def test_chunk_returns_text_and_node_path(birds: DocumentReader) -> None:
     chunks = birds.chunks()
     ids = [None, *(chunk["id"] for chunk in chunks), None]
     nodes = {node["id"]: node for node in birds.nodes()}
@@ -129,7 +129,7 @@ def test_each_chunk_by_itself(birds: DocumentReader) -> None:
         assert holder["start"] <= chunk["start"] < chunk["end"] <= holder["end"]
 
 
-def test_offsets_as_browsers_count(birds: DocumentReader) -> None:
+def test_offsets_utf16_count_as_browsers(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
 
@@ -158,17 +158,17 @@ def test_offsets_as_browsers_count(birds: DocumentReader) -> None:
 
 @pytest.mark.parametrize("suffix", ["/tree", "/chunks", "/nodes/{node}", "/nodes/{node}/ancestors", "/chunks/{chunk}"])
 @pytest.mark.parametrize("offsets", ["utf8", "UTF16", "", "bytes", "\0"], ids=ascii)
-def test_other_words_for_offsets(birds: DocumentReader, suffix: str, offsets: str) -> None:
+def test_invalid_offsets_parameter_is_422(birds: DocumentReader, suffix: str, offsets: str) -> None:
     path = suffix.format(node=birds.nodes()[0]["id"], chunk=birds.chunks()[0]["id"])
     problem(birds.client.get(birds.path + path, params={"offsets": offsets}), 422, "invalid")
 
 
 @pytest.mark.parametrize("depth", ["-1", "101", "x", "", "1.5", "9" * 5000])
-def test_depths_that_are_none(birds: DocumentReader, depth: str) -> None:
+def test_invalid_tree_depth_is_422(birds: DocumentReader, depth: str) -> None:
     problem(birds.client.get(f"{birds.path}/tree", params={"depth": depth}), 422, "invalid")
 
 
-def test_ids_of_other_things_are_not_there(birds: DocumentReader, service: Service) -> None:
+def test_foreign_and_unknown_node_ids_are_404(birds: DocumentReader, service: Service) -> None:
     """Ids of another document, tenant or version, unknown ids and invalid ids have the same reply."""
     tenant = service.create_tenant("versions")
     first = reader_of(tenant, "# One\n\nThe first version.", external_id="e")
@@ -194,7 +194,7 @@ def test_ids_of_other_things_are_not_there(birds: DocumentReader, service: Servi
     assert second.get(f"/nodes/{own[0]}")["text"].endswith("The second version.")
 
 
-def test_nothing_to_read_before_it_is_ready(tenant: Tenant) -> None:
+def test_document_that_is_not_ready_has_no_nodes(tenant: Tenant) -> None:
     failed = tenant.admin.post(DOCUMENTS, params={"wait": 60}, files={"file": ("a.pdf", b"%PDF-1.7 broken")}).json()
     assert failed["status"] == "failed"
     path = f"{DOCUMENTS}/{failed['id']}"
@@ -204,7 +204,7 @@ def test_nothing_to_read_before_it_is_ready(tenant: Tenant) -> None:
     problem(tenant.admin.get(f"{path}/chunks/{encode_id('chk', generate_id())}"), 404, "chunk_not_found")
 
 
-def test_a_deep_tree_is_cut_where_json_ends() -> None:
+def test_deep_tree_is_cut_at_json_depth_limit() -> None:
     ids = [generate_id() for _ in range(5000)]
     nodes = NodeTable()
     nodes.add([node_row(one, parent) for one, parent in zip(ids, [None, *ids], strict=False)])
@@ -244,7 +244,7 @@ def test_tree_of_many_nodes_takes_little_memory() -> None:
     assert peak < 400 * number
 
 
-async def test_large_tree_of_a_tenant_waits_for_the_one_before(service: Service) -> None:
+async def test_large_trees_of_one_tenant_are_read_in_turn(service: Service) -> None:
     reader = reader_of(
         service.create_tenant("large"), "\n\n".join(f"{number} a" for number in range(MAX_SMALL_TREE_NODES))
     )
@@ -254,7 +254,7 @@ async def test_large_tree_of_a_tenant_waits_for_the_one_before(service: Service)
     assert len(replies[0]["root"]["children"]) == MAX_SMALL_TREE_NODES
 
 
-async def test_tree_places_refuse_with_codes() -> None:
+async def test_tree_slots_refusal_has_code() -> None:
     places, tenant = replace(create_tree_slots(), wait_timeout_seconds=0.01), generate_id()
     async with places.acquire(tenant):
         with pytest.raises(TooManyTrees):
@@ -276,7 +276,7 @@ def tree_of(nodes: NodeTable) -> TreeView:
     return TreeView(DocumentRow(id=generate_id(), live_version=1), nodes, "text", OffsetConverter())
 
 
-def test_a_document_moves_up_the_scopes(tenant: Tenant) -> None:
+def test_promote_document_moves_up_scopes(tenant: Tenant) -> None:
     writer, reader = tenant.create_client("writer"), tenant.create_client("reader")
     document = tenant.add_text("Herons wade.", chat_id="c", agent_id="a", metadata={"kind": "bird"})
     path = f"{DOCUMENTS}/{document['id']}"
@@ -315,7 +315,7 @@ def test_a_document_moves_up_the_scopes(tenant: Tenant) -> None:
     ],
     ids=ascii,
 )  # fmt: skip
-def test_scopes_that_are_none(scope_keeper: DocumentReader, scope: Any) -> None:
+def test_invalid_scope_changes_are_422(scope_keeper: DocumentReader, scope: Any) -> None:
     problem(scope_keeper.client.patch(scope_keeper.path, json={"scope": scope, "title": "changed"}), 422, "invalid")
     assert scope_keeper.get("") == scope_keeper.document
 
@@ -327,7 +327,7 @@ def scope_keeper(service: Service) -> DocumentReader:
     return DocumentReader(tenant.admin, f"{DOCUMENTS}/{document['id']}", document)
 
 
-def test_no_two_documents_with_one_identity(tenant: Tenant) -> None:
+def test_promotion_to_existing_identity_is_409(tenant: Tenant) -> None:
     for fields in ({}, {"external_id": "e"}):
         above = tenant.add_text("Gulls cry.", **fields)
         document = tenant.add_text("Gulls cry.", user_id="u", **fields)

@@ -104,7 +104,7 @@ def test_names_of_paths_fields_and_values_hold_no_private_words(description: dic
     assert {name: faults for name in sorted(names) if (faults := faults_of(re.sub(r"[^\w]+", "_", name)))} == {}
 
 
-def test_every_operation_tells_its_errors_as_problems(description: dict[str, Any]) -> None:
+def test_every_operation_lists_errors_as_problems(description: dict[str, Any]) -> None:
     for method, path, operation in operations(description):
         if not path.startswith("/v1/"):
             continue
@@ -117,7 +117,7 @@ def test_every_operation_tells_its_errors_as_problems(description: dict[str, Any
         assert any(status.startswith(("2", "3")) for status in operation["responses"])
 
 
-def test_every_reference_leads_somewhere(description: dict[str, Any]) -> None:
+def test_every_schema_reference_resolves(description: dict[str, Any]) -> None:
     found = set(references(description))
     assert found
     for reference in found:
@@ -147,7 +147,7 @@ def fits(description: dict[str, Any], schema: dict[str, Any], value: Any, at: st
             fits(description, schema["properties"][name], part, f"{at}.{name}")
 
 
-def test_replies_fit_their_description(service: Service, tenant: Tenant, description: dict[str, Any]) -> None:
+def test_replies_match_their_schemas(service: Service, tenant: Tenant, description: dict[str, Any]) -> None:
     document = tenant.add_text("# Heading\n\nText that is described.", metadata={"a": 1})["id"]
     deleted = tenant.admin.delete(DOCUMENTS, params={"external_id": "nothing"}).json()["deletion"]
     calls: list[tuple[str, str, str, Any]] = [
@@ -204,7 +204,7 @@ def test_replies_fit_their_description(service: Service, tenant: Tenant, descrip
         fits(description, schema, service.operator.get(url).json(), path)
 
 
-def test_the_upload_is_told_by_hand(description: dict[str, Any]) -> None:
+def test_upload_operation_schema_lists_all_fields(description: dict[str, Any]) -> None:
     content = description["paths"]["/v1/knowledge-bases/{kb}/documents"]["post"]["requestBody"]["content"]
     fields = set(content["multipart/form-data"]["schema"]["properties"])
     shared = {"metadata", "external_id", "title", "source_uri", "source_created_at", "user_id", "chat_id", "agent_id"}
@@ -218,7 +218,7 @@ def test_the_upload_is_told_by_hand(description: dict[str, Any]) -> None:
     assert document["additionalProperties"] is chunk["additionalProperties"] is False
 
 
-def test_the_batch_is_told_by_hand(description: dict[str, Any]) -> None:
+def test_batch_operation_schema_lists_all_fields(description: dict[str, Any]) -> None:
     content = description["paths"]["/v1/knowledge-bases/{kb}/documents/batch"]["post"]["requestBody"]["content"]
     form = content["multipart/form-data"]["schema"]["properties"]
     assert form["file"]["type"] == "array"
@@ -227,13 +227,13 @@ def test_the_batch_is_told_by_hand(description: dict[str, Any]) -> None:
     assert alone - set(form) == {"external_id", "title"}
 
 
-def test_events_are_told_as_a_stream(description: dict[str, Any]) -> None:
+def test_event_stream_operation_is_described(description: dict[str, Any]) -> None:
     told = description["paths"]["/v1/knowledge-bases/{kb}/documents/{document}/events"]["get"]["responses"]
     assert set(told["200"]["content"]) == {"text/event-stream"}
     assert "content" not in told["204"]
 
 
-def test_the_docs_answer(service: Service) -> None:
+def test_docs_page_is_served(service: Service) -> None:
     reply = service.create_client().get("/docs")
     assert reply.status_code == 200
     assert "/openapi.json" in reply.text
@@ -256,7 +256,7 @@ def dated(description: dict[str, Any], schema: Any, seen: frozenset[str] = froze
         yield from dated(description, part, seen)
 
 
-def test_every_time_that_is_taken_names_the_range_that_is_admitted(description: dict[str, Any]) -> None:
+def test_every_time_field_names_accepted_range(description: dict[str, Any]) -> None:
     found = 0
     for method, path, operation in operations(description):
         for taken in (*operation.get("parameters", []), operation.get("requestBody", {})):

@@ -102,7 +102,7 @@ def texts(answer: dict[str, Any]) -> list[str]:
     return [result["text"] for result in answer["results"]]
 
 
-def test_what_is_new_comes_first(plugins: Plugins, tenant: Tenant) -> None:
+def test_recency_strategy_example_ranks_new_document_first(plugins: Plugins, tenant: Tenant) -> None:
     example(plugins, "carrel_recency", strategies={"recency": "carrel_recency:STRATEGY"})
     assert texts(ask(tenant)) == [OLD, NEW]
     found = ask(tenant, strategy="recency", top_k=1)
@@ -118,7 +118,7 @@ def test_what_is_new_comes_first(plugins: Plugins, tenant: Tenant) -> None:
     assert listed["recency"]["options"]["properties"]["half_life_days"]["default"] == 180
 
 
-def test_an_agent_has_one_of_a_plugin_until_it_has_gone(plugins: Plugins, tenant: Tenant) -> None:
+def test_agent_uses_plugin_strategy_until_it_is_removed(plugins: Plugins, tenant: Tenant) -> None:
     strategy(
         plugins,
         "s_agent",
@@ -134,7 +134,7 @@ def test_an_agent_has_one_of_a_plugin_until_it_has_gone(plugins: Plugins, tenant
     assert tenant.admin.put("/v1/agents/agt", json=binding).status_code == 422
 
 
-def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant: Tenant, chat: ChatServer) -> None:
+def test_jargon_transformer_example_rewrites_query(plugins: Plugins, tenant: Tenant, chat: ChatServer) -> None:
     def reply(talk: ReceivedTextRequest) -> str:
         told = json.loads(talk.last_message)
         return json.dumps({"texts": [f"{told['query']} ({told['field']})"]})
@@ -156,7 +156,7 @@ def test_queries_are_rewritten_in_the_terms_of_a_field(plugins: Plugins, tenant:
     chat.reset()
 
 
-def test_strategy_that_adds_a_plain_notice_gets_the_code_of_plugins(plugins: Plugins, tenant: Tenant) -> None:
+def test_strategy_with_plain_notice_gets_plugin_warning_code(plugins: Plugins, tenant: Tenant) -> None:
     body = "context.search_run.add_notice('A plain string.')\n    return await run_hybrid(context, HybridOptions())"
     strategy(plugins, "s_notices", body)
     assert ask(tenant, strategy="mine")["warnings"] == [warning_json("plugin_warning", "A plain string.")]
@@ -172,7 +172,7 @@ def test_strategy_that_adds_a_plain_notice_gets_the_code_of_plugins(plugins: Plu
         ("s_late", "await asyncio.sleep(3600)"),
     ],
 )
-def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
+def test_failing_plugin_strategy_falls_back_to_hybrid(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
     strategy(plugins, module, body)
     found = ask(tenant, strategy="mine", timeout_seconds=6 if module == "s_late" else 30)
     assert found["warnings"] == [
@@ -192,14 +192,14 @@ def test_a_strategy_that_fails_is_hybrid(plugins: Plugins, tenant: Tenant, modul
         ("t_late", "await asyncio.sleep(3600)"),
     ],
 )
-def test_a_transformer_that_fails_is_left_out(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
+def test_failing_plugin_transformer_is_skipped(plugins: Plugins, tenant: Tenant, module: str, body: str) -> None:
     transformer(plugins, module, body)
     found = ask(tenant, transformers=["mine"], timeout_seconds=6 if module == "t_late" else 30)
     assert found["warnings"] == [warning_json("transformer_failed", "The transformer 'mine' failed and was skipped.")]
     assert (found["queries"], texts(found)) == (["the fee for lockers"], [OLD, NEW])
 
 
-def test_no_more_queries_than_there_may_be_come_of_one(plugins: Plugins, tenant: Tenant) -> None:
+def test_plugin_transformer_with_many_queries_is_cut(plugins: Plugins, tenant: Tenant) -> None:
     transformer(plugins, "t_many", "return TransformResult([f'fee {n}' for n in range(99)])")
     assert ask(tenant, transformers=["mine"])["queries"] == [f"fee {number}" for number in range(16)]
 
@@ -212,7 +212,7 @@ def test_no_more_queries_than_there_may_be_come_of_one(plugins: Plugins, tenant:
         ("s_none", "None", ["the fee for lockers"]),
     ],
 )
-def test_a_strategy_may_name_transformers(
+def test_plugin_strategy_may_name_transformers(
     plugins: Plugins, tenant: Tenant, chat: ChatServer, module: str, named: str, queries: list[str]
 ) -> None:
     def reply(talk: ReceivedTextRequest) -> str:
@@ -249,7 +249,7 @@ def test_a_strategy_may_name_transformers(
         ("r_no_run", "Strategy('mine', 'Mine.', NoStrategyOptions, None)"),
     ],
 )
-def test_what_is_none_is_left_out_and_the_others_stay(
+def test_invalid_plugin_strategy_is_skipped_and_valid_one_loads(
     plugins: Plugins, caplog: pytest.LogCaptureFixture, module: str, made: str
 ) -> None:
     strategy(plugins, module, "return []", made)

@@ -39,7 +39,7 @@ def files_of(service: Service, tenant: Tenant) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_text(tenant: Tenant) -> None:
+def test_preview_text_returns_tree_and_chunks(tenant: Tenant) -> None:
     found = shown(tenant.admin.post("/v1/preview", json={"text": TEXT, "media_type": "text/markdown"}))
     assert (found["media_type"], found["title"], found["page_count"]) == ("text/markdown", "Whales", None)
     assert found["quality"]["tables"] == 1
@@ -60,7 +60,7 @@ def test_a_text(tenant: Tenant) -> None:
     assert node["title"] == "Food"
 
 
-def test_it_is_what_ingestion_makes(tenant: Tenant) -> None:
+def test_preview_equals_ingestion(tenant: Tenant) -> None:
     chunking = {"strategy": "sentence", "max_tokens": 40, "overlap_tokens": 0}
     tenant.admin.post("/v1/knowledge-bases", json={"name": "k", "chunking": chunking}).raise_for_status()
     handbook = ROOT / "samples" / "handbook.pdf"
@@ -79,14 +79,14 @@ def test_it_is_what_ingestion_makes(tenant: Tenant) -> None:
     assert (by_name["title"], by_name["page_count"]) == (document["title"], by_name["quality"]["pages"])
 
 
-def test_nothing_is_stored(service: Service, tenant: Tenant) -> None:
+def test_preview_stores_nothing(service: Service, tenant: Tenant) -> None:
     shown(send(tenant.admin, TEXT.encode(), "whales.md", knowledge_base="default"))
     assert tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"] == []
     assert files_of(service, tenant) == set()
     assert tenant.admin.post("/v1/search", json={"query": "whales sing"}).json()["results"] == []
 
 
-def test_pages_without_text(tenant: Tenant) -> None:
+def test_preview_reports_pages_without_text(tenant: Tenant) -> None:
     pdf: Any = pymupdf.open()  # type: ignore[no-untyped-call]
     for text in ("The first page.", "", "The third page."):
         page = pdf.new_page()
@@ -98,7 +98,7 @@ def test_pages_without_text(tenant: Tenant) -> None:
     assert found["quality"]["suspected_scans"] == [2]
 
 
-def test_a_long_text_is_cut(tenant: Tenant) -> None:
+def test_preview_long_text_is_cut(tenant: Tenant) -> None:
     text = "\n\n".join(f"Paragraph {number} of a text that is far too long." for number in range(8000))
     found = shown(tenant.admin.post("/v1/preview", json={"text": text}))
     assert found["truncated"] is True
@@ -108,7 +108,7 @@ def test_a_long_text_is_cut(tenant: Tenant) -> None:
     assert found["chunks"][-1]["text"].startswith("Paragraph")
 
 
-def test_an_encoding_is_taken_at_its_word(tenant: Tenant) -> None:
+def test_preview_uses_declared_encoding_and_refuses_unknown_one(tenant: Tenant) -> None:
     content = "Жили-были".encode("koi8-r")
     found = shown(send(tenant.admin, content, "a.txt", encoding="koi8-r"))
     assert found["chunks"][0]["text"] == "Жили-были"
@@ -124,7 +124,7 @@ def test_an_encoding_is_taken_at_its_word(tenant: Tenant) -> None:
         ("empty.bin", "empty"),
     ],
 )
-def test_what_an_upload_would_fail_with(tenant: Tenant, name: str, code: str) -> None:
+def test_preview_unreadable_file_is_422_with_upload_code(tenant: Tenant, name: str, code: str) -> None:
     content = (ROOT / "tests" / "samples" / name).read_bytes()
     problem(send(tenant.admin, content, name), 422, code)
 
@@ -142,7 +142,7 @@ def test_what_an_upload_would_fail_with(tenant: Tenant, name: str, code: str) ->
         ({"title": "x"}, "title"),
     ],
 )
-def test_wishes_that_are_none(tenant: Tenant, fields: dict[str, str], place: str) -> None:
+def test_preview_invalid_options_are_422(tenant: Tenant, fields: dict[str, str], place: str) -> None:
     found = problem(send(tenant.admin, b"A text.", "a.txt", **fields), 422, "invalid")
     assert place in str(found["errors"][0]["loc"])
 
@@ -151,21 +151,21 @@ def test_wishes_that_are_none(tenant: Tenant, fields: dict[str, str], place: str
     "body",
     [{}, {"text": ""}, {"text": "x", "media_type": "application/pdf"}, {"text": "a\0b"}, {"text": "x", "more": 1}],
 )
-def test_texts_that_are_none(tenant: Tenant, body: dict[str, Any]) -> None:
+def test_preview_invalid_text_body_is_422(tenant: Tenant, body: dict[str, Any]) -> None:
     problem(tenant.admin.post("/v1/preview", json=body), 422)
 
 
-def test_what_nobody_reads(tenant: Tenant) -> None:
+def test_preview_unsupported_file_is_415(tenant: Tenant) -> None:
     problem(send(tenant.admin, b"\x7fELF" + bytes(60), "a.bin"), 415, "unsupported_media_type")
     problem(tenant.admin.post("/v1/preview", content=b"text"), 415)
 
 
-def test_a_knowledge_base_that_is_not_there(service: Service, tenant: Tenant) -> None:
+def test_preview_unknown_knowledge_base_is_404(service: Service, tenant: Tenant) -> None:
     service.create_tenant().admin.post("/v1/knowledge-bases", json={"name": "theirs"}).raise_for_status()
     for name in ("nothing", "theirs"):
         problem(send(tenant.admin, b"A text.", "a.txt", knowledge_base=name), 404, "knowledge_base_not_found")
 
 
-def test_it_takes_a_writer(tenant: Tenant) -> None:
+def test_preview_requires_writer(tenant: Tenant) -> None:
     problem(tenant.create_client("reader").post("/v1/preview", json={"text": "A text."}), 403, "forbidden")
     shown(tenant.create_client("writer").post("/v1/preview", json={"text": "A text."}))

@@ -79,7 +79,7 @@ def moved_up(tenant: Tenant) -> list[str]:
 
 
 @pytest.mark.parametrize("change", [of_alice, of_a_chat, replaced, deleted, moved_up])
-def test_others_private_documents_change_nothing(
+def test_private_documents_of_others_change_no_reply(
     tenant: Tenant, bob: httpx2.Client, change: Callable[[Tenant], list[str]]
 ) -> None:
     before = seen(bob)
@@ -89,7 +89,7 @@ def test_others_private_documents_change_nothing(
     assert seen(bob) == before
 
 
-def test_a_narrowed_score_is_that_of_the_chunks_that_are_seen(
+def test_restricted_key_scores_depend_on_visible_chunks_only(
     service: Service, tenant: Tenant, bob: httpx2.Client
 ) -> None:
     """After promotion to the tenant, the scores equal those of a corpus that never had private documents."""
@@ -114,7 +114,7 @@ def scores(client: httpx2.Client, query: str) -> list[float]:
     return sorted(one["score"] for one in reply.json()["results"])
 
 
-def test_a_plan_is_for_keys_that_see_everything(tenant: Tenant, bob: httpx2.Client) -> None:
+def test_query_plan_is_only_for_unrestricted_keys(tenant: Tenant, bob: httpx2.Client) -> None:
     """The plan shows the number of chunks and the visible share."""
     body = {"query": "zorglub", "explain": True}
     plans = [

@@ -61,7 +61,7 @@ def owner(request: pytest.FixtureRequest, tenant: Tenant) -> PromptTarget:
     return PromptTarget(tenant, "/v1/agents/agt", lambda prompts: prompts)
 
 
-def test_each_text_has_its_number(owner: PromptTarget) -> None:
+def test_prompt_versions_are_numbered(owner: PromptTarget) -> None:
     assert owner.versions() == []
     owner.set(rewrite_prompt="Say van.")
     owner.set(rewrite_prompt="Say van.")
@@ -77,7 +77,7 @@ def test_each_text_has_its_number(owner: PromptTarget) -> None:
     assert [number for _, number, *_ in owner.versions(prompt="rewrite")] == [3, 2, 1]
 
 
-def test_a_version_is_pinned(owner: PromptTarget) -> None:
+def test_prompt_version_can_be_pinned(owner: PromptTarget) -> None:
     for text in ("Say van.", "Say car."):
         owner.set(rewrite_prompt=text, answer_prompt="Be brief.")
     made = {
@@ -94,7 +94,7 @@ def test_a_version_is_pinned(owner: PromptTarget) -> None:
     assert made[2]["key"] == owner.tenant.admin.get("/v1/me").json()["key"]["id"]
 
 
-def test_versions_are_listed_in_pages(owner: PromptTarget) -> None:
+def test_prompt_versions_are_paged(owner: PromptTarget) -> None:
     for number in range(5):
         owner.set(rewrite_prompt=f"Say {number}.", answer_prompt=f"Answer {number}.")
     seen: list[tuple[str, int]] = []
@@ -121,13 +121,13 @@ def test_versions_are_listed_in_pages(owner: PromptTarget) -> None:
         ("guess/1", 422, "invalid"),
     ],
 )
-def test_what_cannot_be_pinned(owner: PromptTarget, place: str, status: int, code: str) -> None:
+def test_prompt_unknown_version_cannot_be_pinned(owner: PromptTarget, place: str, status: int, code: str) -> None:
     owner.set(rewrite_prompt="Say van.")
     problem(owner.tenant.admin.post(f"{owner.path}/prompts/{place}/pin"), status, code)
     assert owner.text() == "Say van."
 
 
-def test_whose_there_are_none(tenant: Tenant) -> None:
+def test_prompts_of_unknown_owner_are_404(tenant: Tenant) -> None:
     for path, code in (
         ("/v1/agents/nobody", "agent_not_found"),
         ("/v1/knowledge-bases/nothing", "knowledge_base_not_found"),
@@ -136,14 +136,14 @@ def test_whose_there_are_none(tenant: Tenant) -> None:
         problem(tenant.admin.post(f"{path}/prompts/rewrite/1/pin"), 404, code)
 
 
-def test_a_narrowed_key_gets_none(owner: PromptTarget) -> None:
+def test_prompts_with_restricted_key_are_403(owner: PromptTarget) -> None:
     owner.set(rewrite_prompt="Say van.")
     client = owner.tenant.create_client("admin", user_id="u")
     problem(client.get(f"{owner.path}/prompts"), 403, "forbidden")
     problem(client.post(f"{owner.path}/prompts/rewrite/1/pin"), 403, "forbidden")
 
 
-def test_a_new_knowledge_base_has_its_first(tenant: Tenant) -> None:
+def test_create_knowledge_base_with_prompt_creates_first_version(tenant: Tenant) -> None:
     body = {"name": "vans", "retrieval": {"rewrite_prompt": "Say van.", "answer_prompt": "Be brief."}}
     tenant.admin.post("/v1/knowledge-bases", json=body).raise_for_status()
     vans = PromptTarget(tenant, "/v1/knowledge-bases/vans", lambda prompts: {"retrieval": prompts})
@@ -155,7 +155,7 @@ def test_a_new_knowledge_base_has_its_first(tenant: Tenant) -> None:
     assert PromptTarget(tenant, "/v1/agents/vans", dict).versions() == [("answer", 1, "Be kind.", True)]
 
 
-async def test_an_agent_that_is_unbound_takes_its_versions_along(tenant: Tenant) -> None:
+async def test_delete_binding_deletes_prompt_versions(tenant: Tenant) -> None:
     for _ in range(2):
         body = {"knowledge_bases": [], "rewrite_prompt": "Say van."}
         tenant.admin.put("/v1/agents/agt", json=body).raise_for_status()
@@ -167,7 +167,7 @@ async def test_an_agent_that_is_unbound_takes_its_versions_along(tenant: Tenant)
     await connection.close()
 
 
-def test_explain_names_the_version_that_took_part(tenant: Tenant) -> None:
+def test_explain_names_prompt_version_used(tenant: Tenant) -> None:
     def explained(path: str = f"{DEFAULT}/search", **body: Any) -> dict[str, Any]:
         reply = tenant.admin.post(path, json={"query": "van", "explain": True, **body}).raise_for_status()
         found: dict[str, Any] = reply.json()["explain"]["prompts"]
@@ -185,7 +185,7 @@ def test_explain_names_the_version_that_took_part(tenant: Tenant) -> None:
     assert explained("/v1/search", **wished) == {}
 
 
-def test_an_agents_prompts_go_with_its_search() -> None:
+def test_agent_prompts_apply_to_its_search() -> None:
     settings = BindingSettings(rewrite_prompt="Say van.", rewrite_prompt_version=3, transformers=[])
     at = "2026-01-01T00:00:00+00:00"
     binding = BoundAgent(generate_id(), "agt", [generate_id()], settings, at, at)  # type: ignore[arg-type]  # not read

@@ -51,7 +51,7 @@ def chunks_of(tenant: Tenant, document: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_comes_in_is_what_is_there(tenant: Tenant) -> None:
+def test_provided_chunks_are_stored_unchanged(tenant: Tenant) -> None:
     given: Chunks = [
         {"text": "The heron waits.\n", "page": 3, "section_titles": ["Birds", "Herons"], "metadata": {"legs": 2}},
         {"text": " The otter dives. ", "page": 7, "section_titles": ["Otters"]},
@@ -80,7 +80,7 @@ def test_what_comes_in_is_what_is_there(tenant: Tenant) -> None:
     assert [child["kind"] for child in tree["root"]["children"]] == ["paragraph"] * 3
 
 
-def test_chunk_metadata_filters(tenant: Tenant) -> None:
+def test_provided_chunk_metadata_can_be_filtered(tenant: Tenant) -> None:
     given: Chunks = [
         {"text": "The red heron.", "metadata": {"colour": "red", "seen": "2024-03-01", "zoo": "mine"}},
         {"text": "The blue heron.", "metadata": {"colour": "blue"}, "page": 2},
@@ -105,7 +105,7 @@ def test_chunk_metadata_filters(tenant: Tenant) -> None:
             assert set(texts(tenant, "heron", filter=filter_, strategy=strategy)) == found, (filter_, strategy)
 
 
-def test_a_change_of_the_document_leaves_its_chunks_their_own(tenant: Tenant) -> None:
+def test_document_metadata_change_leaves_chunk_metadata(tenant: Tenant) -> None:
     given: Chunks = [{"text": "The red heron.", "metadata": {"colour": "red"}, "page": 4}, {"text": "The plain heron."}]
     document = ready(tenant, given, metadata={"year": 2023})
     change = {"metadata": {"year": 2024, "colour": "any"}, "title": "Herons"}
@@ -125,7 +125,7 @@ def test_a_change_of_the_document_leaves_its_chunks_their_own(tenant: Tenant) ->
     assert result["document"]["metadata"] == change["metadata"]
 
 
-def test_the_knowledge_base_has_the_last_word(tenant: Tenant) -> None:
+def test_enforced_metadata_overrides_chunk_metadata(tenant: Tenant) -> None:
     body = {"name": "stamped", "metadata_filter": {"team": "ops"}}
     tenant.admin.post("/v1/knowledge-bases", json=body).raise_for_status()
     given: Chunks = [{"text": "The sly heron.", "metadata": {"team": "mine", "own": 1}}, {"text": "The plain heron."}]
@@ -142,7 +142,7 @@ def test_the_knowledge_base_has_the_last_word(tenant: Tenant) -> None:
         assert len(texts(tenant, "heron", filter=filter_, knowledge_bases=["stamped"])) == count, filter_
 
 
-def test_a_given_vector_is_the_one_that_is_searched(fragile: BreakableService, tenant: Tenant) -> None:
+def test_provided_vector_is_searched(fragile: BreakableService, tenant: Tenant) -> None:
     near, far = (
         compute_text_vector("a harbour at dawn", DIMENSIONS),
         compute_text_vector("arithmetic of fractions", DIMENSIONS),
@@ -169,7 +169,7 @@ def cosine(one: str, other: str) -> float:
     return math.fsum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
 
-def test_vectors_for_all_need_no_model(fragile: BreakableService, tenant: Tenant) -> None:
+def test_provided_vectors_for_all_chunks_need_no_model(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:
         given = [
@@ -214,7 +214,7 @@ WRONG: dict[str, tuple[Any, list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_cannot_be_used_is_refused(refusing: Tenant, name: str) -> None:
+def test_provided_chunks_with_invalid_values_are_422(refusing: Tenant, name: str) -> None:
     chunks, loc = WRONG[name]
     content = json.dumps({"chunks": chunks})  # many encoders write NaN and Infinity so
     reply = refusing.admin.post(DOCUMENTS, content=content, headers={"Content-Type": "application/json"})
@@ -240,11 +240,11 @@ def refusing(fragile: BreakableService) -> Tenant:
     ],
     ids=["both", "neither", "both null", "a media type", "an encoding", "no list"],
 )
-def test_one_of_text_and_chunks(refusing: Tenant, body: dict[str, Any]) -> None:
+def test_document_body_needs_exactly_one_of_text_and_chunks(refusing: Tenant, body: dict[str, Any]) -> None:
     problem(refusing.admin.post(DOCUMENTS, json=body), 422, "invalid")
 
 
-def test_more_than_the_model_reads(tenant: Tenant) -> None:
+def test_provided_chunk_longer_than_model_input_fails_document(tenant: Tenant) -> None:
     long = "word " * 20_000
     failed = put(tenant, [GOOD, {"text": long}]).json()
     assert (failed["status"], failed["error"]["code"]) == ("failed", "too_large")
@@ -253,11 +253,11 @@ def test_more_than_the_model_reads(tenant: Tenant) -> None:
     ready(tenant, [GOOD, {"text": long, "vector": ONES}])  # no model reads the text
 
 
-def test_more_than_the_limit_of_uploads(tenant: Tenant) -> None:
+def test_provided_chunks_above_upload_limit_are_413(tenant: Tenant) -> None:
     problem(put(tenant, [{"text": "x" * 1000}] * (UPLOAD_LIMIT // 1000)), 413, "too_large")
 
 
-def test_the_same_chunks_again(tenant: Tenant) -> None:
+def test_same_provided_chunks_return_existing_document(tenant: Tenant) -> None:
     given: Chunks = [{"text": "Once.", "metadata": {"a": 1}, "vector": ONES}, {"text": "Twice."}]
     first = ready(tenant, given)
     again = put(tenant, given)
@@ -271,7 +271,7 @@ def test_the_same_chunks_again(tenant: Tenant) -> None:
         assert ready(tenant, other)["id"] != first["id"]
 
 
-def test_a_new_version_of_chunks_or_of_text(tenant: Tenant) -> None:
+def test_new_version_may_switch_between_chunks_and_text(tenant: Tenant) -> None:
     first = ready(tenant, [{"text": "The old heron."}, {"text": "The old otter."}], external_id="animals")
     second = ready(tenant, [{"text": "The new heron."}], external_id="animals")
     assert (second["id"], second["version"], second["chunk_count"]) == (first["id"], 2, 1)
@@ -283,7 +283,7 @@ def test_a_new_version_of_chunks_or_of_text(tenant: Tenant) -> None:
     assert texts(tenant, "newest new old last heron") == ["The last heron."]
 
 
-def test_no_file_is_taken_for_chunks(tenant: Tenant) -> None:
+def test_file_claiming_chunk_media_type_is_not_read_as_chunks(tenant: Tenant) -> None:
     """A file that claims to be chunks is not one either, because its content was never checked."""
     document = ready(tenant, [GOOD])
     forged = json.dumps([{"text": "forged", "metadata": {"$page": 1}}]).encode()

@@ -67,7 +67,7 @@ async def counted(service: Service, tenant: Tenant) -> tuple[dict[str, int] | No
     return dict(kept) if kept else None, dict(true)
 
 
-def test_quotas_are_set_changed_and_lifted(service: Service) -> None:
+def test_quotas_can_be_set_changed_and_removed(service: Service) -> None:
     made = service.operator.post("/v1/tenants", json={"name": "limited", "quotas": {"documents": 3, "chunks": 100}})
     assert made.status_code == 201
     assert made.json()["quotas"] == {**NONE, "documents": 3, "chunks": 100}
@@ -87,7 +87,7 @@ def test_quotas_are_set_changed_and_lifted(service: Service) -> None:
     assert me["usage"] == {"documents": 0}
 
 
-def test_a_tenant_without_quotas_has_defaults(tenant: Tenant) -> None:
+def test_tenant_without_quotas_has_defaults(tenant: Tenant) -> None:
     assert tenant.service.operator.get(f"/v1/tenants/{tenant.id}").json()["quotas"] == NONE
     me = tenant.admin.get("/v1/me").json()
     assert me["usage"] == {}
@@ -103,21 +103,21 @@ def test_a_tenant_without_quotas_has_defaults(tenant: Tenant) -> None:
         {"concurrent_ingestions": 1001}, {"wishes": 3}, [], "none",
     ],
 )  # fmt: skip
-def test_quotas_that_are_none(service: Service, tenant: Tenant, quotas: Any) -> None:
+def test_invalid_quotas_are_422(service: Service, tenant: Tenant, quotas: Any) -> None:
     problem(service.operator.post("/v1/tenants", json={"name": "x", "quotas": quotas}), 422, "invalid")
     problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}), 422, "invalid")
 
 
 @pytest.mark.parametrize("body", [{}, {"quotas": None}, {"name": None}, {"name": "x", "quotas": None}])
-def test_changes_of_nothing(service: Service, tenant: Tenant, body: Mapping[str, Any]) -> None:
+def test_tenant_update_without_changes_is_422(service: Service, tenant: Tenant, body: Mapping[str, Any]) -> None:
     problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json=body), 422, "invalid")
 
 
-def test_a_tenant_cannot_set_its_own(tenant: Tenant) -> None:
+def test_tenant_cannot_set_its_quotas(tenant: Tenant) -> None:
     problem(tenant.admin.patch(f"/v1/tenants/{tenant.id}", json={"quotas": {"documents": 9}}), 403, "forbidden")
 
 
-async def test_many_race_for_the_last_places(service: Service, tenant: Tenant) -> None:
+async def test_document_quota_race_admits_exact_number(service: Service, tenant: Tenant) -> None:
     places = 5
     set_quotas(tenant, documents=places)
     stranger = service.create_tenant("unlimited")
@@ -147,14 +147,14 @@ async def test_many_race_for_the_last_places(service: Service, tenant: Tenant) -
     refused(upload(tenant, "Another one."), places)
 
 
-async def test_no_object_is_left_of_what_was_refused(service: Service, tenant: Tenant) -> None:
+async def test_refused_upload_leaves_no_object(service: Service, tenant: Tenant) -> None:
     set_quotas(tenant, documents=0)
     refused(upload(tenant, "There is no place for this."), 0)
     folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
     assert not [path for path in folder.rglob("*") if path.is_file()]
 
 
-def test_a_batch_is_refused_file_by_file(tenant: Tenant) -> None:
+def test_batch_upload_quota_refuses_single_files(tenant: Tenant) -> None:
     set_quotas(tenant, documents=2)
     files = [("file", (f"{number}.txt", f"Text {number}.".encode())) for number in range(4)]
     items = tenant.admin.post(f"{DOCUMENTS}/batch", files=files).json()["items"]
@@ -162,7 +162,7 @@ def test_a_batch_is_refused_file_by_file(tenant: Tenant) -> None:
     assert items[3]["error"]["code"] == "quota_exceeded"
 
 
-def test_stored_bytes(tenant: Tenant) -> None:
+def test_stored_bytes_quota_limits_uploads(tenant: Tenant) -> None:
     set_quotas(tenant, stored_bytes=100)
     assert upload(tenant, "x" * 60, external_id="a").status_code == 202
     refused(upload(tenant, "y" * 41, external_id="b"), 100)
@@ -172,7 +172,7 @@ def test_stored_bytes(tenant: Tenant) -> None:
     assert tenant.admin.get("/v1/me").json()["usage"] == {"stored_bytes": 90}
 
 
-async def test_a_document_with_too_many_chunks_fails(service: Service, tenant: Tenant) -> None:
+async def test_document_above_chunk_quota_fails(service: Service, tenant: Tenant) -> None:
     long = "\n\n".join(f"# Part {number}\n\nThe heron of part {number} stands still." for number in range(6))
     first = tenant.add_text("# One\n\nThe heron.", external_id="a")
     assert (first["status"], first["chunk_count"]) == ("ready", 1)
@@ -203,7 +203,7 @@ def settled(tenant: Tenant, path: str) -> dict[str, Any]:
     return found
 
 
-async def test_every_way_to_delete_gives_back(service: Service, tenant: Tenant) -> None:
+async def test_every_deletion_reduces_tenant_usage(service: Service, tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "other"}).raise_for_status()
     for number in range(4):
         tenant.add_text(f"The tern number {number}.", metadata={"even": number % 2 == 0}, external_id=str(number))
@@ -224,7 +224,7 @@ async def test_every_way_to_delete_gives_back(service: Service, tenant: Tenant) 
     assert (await counted(service, tenant))[0] is None
 
 
-async def test_counting_begins_in_the_middle_of_uploads(service: Service, tenant: Tenant) -> None:
+async def test_quota_set_during_uploads_counts_each_once(service: Service, tenant: Tenant) -> None:
     """Uploads that run when a quota is set count once, whichever transaction commits first."""
 
     def add(number: int) -> int:
@@ -248,7 +248,7 @@ async def test_counting_begins_in_the_middle_of_uploads(service: Service, tenant
     assert kept["documents"] == true["documents"] == 48
 
 
-def test_an_upload_is_as_large_as_tenant_and_key_allow(tenant: Tenant) -> None:
+def test_upload_size_limit_is_minimum_of_tenant_and_key(tenant: Tenant) -> None:
     set_quotas(tenant, upload_bytes=3000)
     key = tenant.create_client("writer", quotas={"upload_bytes": 2000})
     assert [one.get("/v1/me").json()["limits"]["upload_bytes"] for one in (tenant.admin, key)] == [3000, 2000]
@@ -261,7 +261,7 @@ def test_an_upload_is_as_large_as_tenant_and_key_allow(tenant: Tenant) -> None:
         problem(client.post(f"{DOCUMENTS}/batch", files={"file": ("a.txt", b"x" * (limit + 1))}), 413, "too_large")
 
 
-def test_a_key_shows_its_quotas(tenant: Tenant) -> None:
+def test_key_shows_its_quotas(tenant: Tenant) -> None:
     quotas = {**dict.fromkeys(KeyLimits.model_fields), "documents": 3, "searches_per_second": 5.0}
     given = {"searches_per_second": 5, "documents": 3}
     made = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", "quotas": given}).json()
@@ -286,7 +286,7 @@ def ask(client: httpx2.Client, path: str = "/v1/search") -> httpx2.Response:
         "/v1/agent-search", "/v1/knowledge-bases/default/agent-search",
     ],
 )  # fmt: skip
-def test_searches_a_second(service: Service, tenant: Tenant, path: str) -> None:
+def test_search_rate_quota_limits_searches(service: Service, tenant: Tenant, path: str) -> None:
     set_quotas(tenant, searches_per_second=0.01)
     first = ask(tenant.admin, path)
     assert first.status_code == 200
@@ -303,7 +303,7 @@ def test_searches_a_second(service: Service, tenant: Tenant, path: str) -> None:
     assert ask(tenant.admin, path).headers["RateLimit-Limit"] == "200"
 
 
-def test_a_burst_is_two_seconds_of_the_rate(tenant: Tenant) -> None:
+def test_search_rate_burst_is_two_seconds(tenant: Tenant) -> None:
     set_quotas(tenant, searches_per_second=3)
     begun = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
@@ -313,7 +313,7 @@ def test_a_burst_is_two_seconds_of_the_rate(tenant: Tenant) -> None:
     assert statuses[429] == 40 - statuses[200]
 
 
-def test_a_key_has_a_rate_of_its_own(tenant: Tenant) -> None:
+def test_search_rate_of_key_is_separate(tenant: Tenant) -> None:
     slow, other = tenant.create_client("reader", quotas={"searches_per_second": 0.01}), tenant.create_client("reader")
     assert ask(slow).status_code == 200
     refused(ask(slow), 1, "rate_limited")
@@ -329,7 +329,7 @@ def test_a_key_has_a_rate_of_its_own(tenant: Tenant) -> None:
     assert ask(both).status_code == 200
 
 
-def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -> None:
+def test_spent_daily_tokens_queue_documents_until_tomorrow(tenant: Tenant) -> None:
     tomorrow = get_day_with_time_left() + timedelta(days=1)
     assert tenant.add_text("The osprey of today.")["status"] == "ready"
     set_quotas(tenant, embedding_tokens_per_day=1)
@@ -365,7 +365,7 @@ def test_documents_wait_for_tomorrow_when_the_tokens_are_spent(tenant: Tenant) -
     assert tenant.admin.post("/v1/search", json={**query, "strategy": "dense"}).json()["warnings"] == []
 
 
-def test_tokens_of_a_key(tenant: Tenant) -> None:
+def test_daily_tokens_of_key_queue_its_documents(tenant: Tenant) -> None:
     get_day_with_time_left()
     writer, other = (
         tenant.create_client("writer", quotas={"embedding_tokens_per_day": 1}),
@@ -381,14 +381,14 @@ def test_tokens_of_a_key(tenant: Tenant) -> None:
     assert tenant.admin.get(path).json()["status"] == "queued"
 
 
-def test_vectors_that_are_given_cost_nothing(tenant: Tenant) -> None:
+def test_provided_vectors_use_no_tokens(tenant: Tenant) -> None:
     set_quotas(tenant, embedding_tokens_per_day=0)
     body = {"chunks": [{"text": "The ruff.", "vector": [1.0] + [0.0] * 383}]}
     reply = tenant.admin.post(DOCUMENTS, params={"wait": 30}, json=body)
     assert (reply.status_code, reply.json()["status"]) == (201, "ready")
 
 
-async def test_jobs_at_once(service: Service, tenant: Tenant) -> None:
+async def test_concurrent_ingestion_quota_limits_claims(service: Service, tenant: Tenant) -> None:
     set_quotas(tenant, concurrent_ingestions=1)
     connection = await asyncpg.connect(service.urls.owner)
     most = "select max_running from tenant_queue where tenant_id = $1"

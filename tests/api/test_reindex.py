@@ -79,7 +79,7 @@ def texts(tenant: Tenant, query: str) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
-def test_a_dead_letter_comes_back(fragile: BreakableService, tenant: Tenant) -> None:
+def test_reindex_failed_document_becomes_ready(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:
         document = tenant.add_text("Given up once.")
@@ -97,7 +97,7 @@ def test_a_dead_letter_comes_back(fragile: BreakableService, tenant: Tenant) -> 
     assert texts(tenant, "given") == ["Given up once."]
 
 
-def test_what_is_ready_stays_until_the_new_is_whole(fragile: BreakableService, tenant: Tenant) -> None:
+def test_reindex_ready_document_stays_complete_until_done(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text(TEXT, title="Reefs")
     before = inside(tenant, document)
     with fragile.held():
@@ -112,7 +112,7 @@ def test_what_is_ready_stays_until_the_new_is_whole(fragile: BreakableService, t
     assert len(texts(tenant, "coral")) == 1
 
 
-def test_what_is_ready_stays_where_it_fails(fragile: BreakableService, tenant: Tenant) -> None:
+def test_reindex_failure_leaves_ready_document(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text(TEXT)
     before = inside(tenant, document)
     fragile.embedding.fail(400, times=None)
@@ -128,7 +128,7 @@ def test_what_is_ready_stays_where_it_fails(fragile: BreakableService, tenant: T
     assert settled(tenant, document)["status"] == "ready"
 
 
-def test_what_is_under_way_is_not_begun_again(fragile: BreakableService, tenant: Tenant) -> None:
+def test_reindex_running_document_starts_no_second_job(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         document = tenant.admin.post(DOCUMENTS, json={"text": "Under way."}).json()
         eventually(lambda: tenant.admin.get(path_of(document)).json()["status"] == "embedding")
@@ -139,7 +139,7 @@ def test_what_is_under_way_is_not_begun_again(fragile: BreakableService, tenant:
     assert settled(tenant, document)["status"] == "ready"
 
 
-def test_it_waits_no_longer_for_another_try(fragile: BreakableService, tenant: Tenant) -> None:
+def test_reindex_waiting_document_retries_immediately(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(503, times=1, retry_after="500")
     document = tenant.admin.post(DOCUMENTS, json={"text": "Put off for minutes."}).json()
     eventually(lambda: [job["state"] for job in jobs(fragile, document) if job["error"]] == ["ready"])
@@ -149,7 +149,7 @@ def test_it_waits_no_longer_for_another_try(fragile: BreakableService, tenant: T
     assert settled(tenant, document)["status"] == "ready"
 
 
-def test_a_job_that_is_not_settled_yet_is_no_excuse(fragile: BreakableService, tenant: Tenant) -> None:
+def test_reindex_before_job_is_settled_starts_new_job(fragile: BreakableService, tenant: Tenant) -> None:
     """The state between the event that a document is ready and the end of its job."""
     document = tenant.add_text("Just done.")
     unsettled = """
@@ -163,7 +163,7 @@ def test_a_job_that_is_not_settled_yet_is_no_excuse(fragile: BreakableService, t
     assert settled(tenant, document)["status"] == "ready"
 
 
-def test_the_newest_version_is_taken(fragile: BreakableService, tenant: Tenant) -> None:
+def test_reindex_uses_newest_version(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("The heron waits.", external_id="bird")
     fragile.embedding.fail(400, times=None)
     try:
@@ -178,7 +178,7 @@ def test_the_newest_version_is_taken(fragile: BreakableService, tenant: Tenant) 
     assert texts(tenant, "heron otter") == ["The otter dives."]
 
 
-def test_another_model_refuses(fragile: BreakableService, tenant: Tenant) -> None:
+def test_reindex_document_of_other_model_is_409(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("Of another model.")
     change = """
         update search_index set identity = jsonb_set(identity, '{model}', '"another"')
@@ -188,14 +188,14 @@ def test_another_model_refuses(fragile: BreakableService, tenant: Tenant) -> Non
     assert tenant.admin.get(path_of(document)).json() == document
 
 
-def test_who_may(tenant: Tenant) -> None:
+def test_reindex_requires_writer(tenant: Tenant) -> None:
     document = tenant.add_text("Not for readers.")
     problem(tenant.create_client("reader").post(f"{path_of(document)}/reindex"), 403, "forbidden")
     problem(tenant.admin.post(f"{DOCUMENTS}/nothing/reindex"), 404, "document_not_found")
     problem(tenant.admin.post(f"{DOCUMENTS}/doc_01h455vb4pex5vsknk084sn02q/reindex"), 404, "document_not_found")
 
 
-def test_a_changed_title_is_found_by_its_words(fragile: BreakableService, tenant: Tenant) -> None:
+def test_changed_title_is_found_by_its_words(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("The reef grows.", title="Corals")
 
     def found(*words: str) -> list[int]:
@@ -214,7 +214,7 @@ def test_a_changed_title_is_found_by_its_words(fragile: BreakableService, tenant
     assert (same["metadata"], same["status"], jobs(fragile, document)) == ({"a": 1}, "ready", [])
 
 
-def test_a_title_for_another_model_is_refused(fragile: BreakableService, tenant: Tenant) -> None:
+def test_changed_title_of_other_model_is_409(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("Of one that is not configured.", title="Corals")
     change = """
         update search_index set identity = jsonb_set(identity, '{model}', '"another"')

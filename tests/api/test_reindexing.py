@@ -92,7 +92,7 @@ def search(tenant: Tenant, query: str, **body: Any) -> dict[str, Any]:
     return found
 
 
-def test_another_model_and_another_chunking(tenant: Tenant) -> None:
+def test_reindex_with_other_model_and_chunking_replaces_all_chunks(tenant: Tenant) -> None:
     documents = fill(tenant)
     before = seen(tenant)
     assert (before["reindex"], before["rollback_until"]) == (None, None)
@@ -120,7 +120,7 @@ def test_another_model_and_another_chunking(tenant: Tenant) -> None:
     assert [chunk["chunk_index"] for chunk in chunks] == list(range(len(chunks)))
 
 
-def test_it_goes_back(tenant: Tenant) -> None:
+def test_reindex_rollback_restores_previous_generation(tenant: Tenant) -> None:
     documents = fill(tenant)
     before = seen(tenant)
     tenant.admin.post(f"{KB}/reindex", json={"chunking": {"max_tokens": 32, "overlap_tokens": 0}}).raise_for_status()
@@ -150,13 +150,13 @@ def test_it_goes_back(tenant: Tenant) -> None:
     assert reindexed(tenant)["chunking"]["max_tokens"] == 32
 
 
-def test_nothing_to_do(tenant: Tenant) -> None:
+def test_reindex_without_target_is_409_or_404(tenant: Tenant) -> None:
     problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "nothing_to_roll_back")
     problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
     problem(tenant.admin.post("/v1/knowledge-bases/nothing/reindex"), 404, "knowledge_base_not_found")
 
 
-def test_searches_see_one_chunking_or_the_other(tenant: Tenant) -> None:
+def test_reindex_searches_see_one_generation(tenant: Tenant) -> None:
     """At any time and in every strategy, a search sees all chunks of one generation and none of another."""
     fill(tenant, 2)
     tenant.add_text("A line.")
@@ -185,7 +185,7 @@ def test_searches_see_one_chunking_or_the_other(tenant: Tenant) -> None:
     assert len(answers) > 6
 
 
-def test_one_thing_at_a_time(world: TwoModelService, tenant: Tenant) -> None:
+def test_reindex_with_other_settings_while_running_is_409(world: TwoModelService, tenant: Tenant) -> None:
     fill(tenant, 2)
     wishes = {"embedding": {"model": f"words-{NEW}"}}
     world.new.fail("slow", times=None, seconds=HANG_SECONDS)
@@ -208,7 +208,7 @@ def test_one_thing_at_a_time(world: TwoModelService, tenant: Tenant) -> None:
     assert seen(tenant)["embedding"]["dimensions"] == OLD
 
 
-def test_a_model_that_refuses(world: TwoModelService, tenant: Tenant) -> None:
+def test_reindex_with_refusing_model_fails_and_can_continue(world: TwoModelService, tenant: Tenant) -> None:
     """The reindexing reports the failure, and continues on request."""
     fill(tenant, 1)
     world.new.fail(400, times=None)
@@ -225,7 +225,7 @@ def test_a_model_that_refuses(world: TwoModelService, tenant: Tenant) -> None:
     assert reindexed(tenant)["embedding"]["dimensions"] == NEW
 
 
-def test_a_model_that_is_down_is_told_while_it_is_tried_again(world: TwoModelService, tenant: Tenant) -> None:
+def test_reindex_with_unavailable_model_reports_error_and_retries(world: TwoModelService, tenant: Tenant) -> None:
     fill(tenant, 1)
     world.new.fail(503, times=None)
     tenant.admin.post(f"{KB}/reindex", json={"embedding": {"model": f"words-{NEW}"}}).raise_for_status()
@@ -237,7 +237,7 @@ def test_a_model_that_is_down_is_told_while_it_is_tried_again(world: TwoModelSer
     assert reindexed(tenant)["embedding"]["dimensions"] == NEW
 
 
-def test_the_language(tenant: Tenant) -> None:
+def test_reindex_with_other_language_changes_terms(tenant: Tenant) -> None:
     tenant.add_text("Die Häuser am Fluss sind alt.")
     assert search(tenant, "Haus", strategy="lexical")["results"] == []
     tenant.admin.post(f"{KB}/reindex", json={"language": "german"}).raise_for_status()
@@ -257,26 +257,26 @@ def test_the_language(tenant: Tenant) -> None:
     ],
     ids=ascii,
 )  # fmt: skip
-def test_wishes_that_are_none(tenant: Tenant, wishes: dict[str, Any]) -> None:
+def test_reindex_with_invalid_settings_is_422(tenant: Tenant, wishes: dict[str, Any]) -> None:
     problem(tenant.admin.post(f"{KB}/reindex", json=wishes), 422, "invalid")
     assert seen(tenant)["reindex"] is None
 
 
 @pytest.mark.parametrize("setting", ["embedding", "chunking", "language"])
-def test_a_patch_says_where_to_go(tenant: Tenant, setting: str) -> None:
+def test_patch_of_index_settings_names_reindex_route(tenant: Tenant, setting: str) -> None:
     found = problem(tenant.admin.patch(KB, json={setting: {"max_tokens": 100}, "title": "New"}), 422, "invalid")
     assert setting in str(found["errors"])
     assert "reindex" in str(found["errors"])
     assert seen(tenant)["title"] is None
 
 
-def test_a_key_of_a_user_cannot(tenant: Tenant) -> None:
+def test_reindex_with_user_key_is_403(tenant: Tenant) -> None:
     client = tenant.create_client("admin", user_id="u")
     for method, path in (("POST", ""), ("POST", "/rollback"), ("DELETE", "")):
         problem(client.request(method, f"{KB}/reindex{path}"), 403, "forbidden")
 
 
-def test_the_tree_while_two_have_parents_of_their_own(tenant: Tenant) -> None:
+def test_tree_during_reindex_has_text_in_leaves(tenant: Tenant) -> None:
     """A node without children has its text, whichever generation added it."""
     (document,) = fill(tenant, 1)
 

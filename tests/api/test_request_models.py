@@ -28,13 +28,13 @@ def refused(model: type[BaseModel], given: Any) -> ValidationError:
 @pytest.mark.parametrize(
     "model", [kind for kind in KINDS if kind is not DifyRetrievalRequest]
 )  # the model ignores unknown fields
-def test_many_names_that_are_not_known_are_one_fault(model: type[BaseModel]) -> None:
+def test_unknown_fields_above_limit_are_one_error(model: type[BaseModel]) -> None:
     found = refused(model, UNKNOWN)
     assert found.error_count() == 1
     assert TOO_MANY_ERRORS_MESSAGE in found.errors()[0]["msg"]
 
 
-def test_few_are_told_one_by_one() -> None:
+def test_few_unknown_fields_are_listed_one_by_one() -> None:
     few = {f"name{number}": 0 for number in range(20)}
     assert {one["loc"] for one in refused(MultiSearchRequest, few).errors()} >= {(name,) for name in few}
 
@@ -63,11 +63,11 @@ def test_few_are_told_one_by_one() -> None:
     ],
     ids=["a long list", "a list", "a wide filter", "conditions", "values of conditions", "vectors"],
 )
-def test_many_wrong_values_are_few_faults(model: type[BaseModel], given: Any) -> None:
+def test_many_wrong_values_are_limited_errors(model: type[BaseModel], given: Any) -> None:
     assert refused(model, given).error_count() <= MAX_VALIDATION_ERRORS
 
 
-def test_chunks_that_are_all_wrong_are_one_fault() -> None:
+def test_many_wrong_chunks_are_one_error() -> None:
     body = b'{"chunks": [' + b",".join([b"{}"] * MANY) + b"]}"
     with pytest.raises(RequestValidationError) as caught:
         validate_body(TextDocumentCreate, body)

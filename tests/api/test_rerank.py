@@ -62,7 +62,7 @@ def texts(found: dict[str, Any]) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
-def test_the_order_is_the_rerankers(tenant: Tenant, reranker: RerankServer) -> None:
+def test_rerank_orders_results_by_reranker(tenant: Tenant, reranker: RerankServer) -> None:
     plain = texts(search(tenant))
     reranker.received.clear()
     found = search(tenant, rerank=True)
@@ -73,12 +73,12 @@ def test_the_order_is_the_rerankers(tenant: Tenant, reranker: RerankServer) -> N
     assert found["warnings"] == []
 
 
-def test_more_is_shown_to_it_than_is_wanted(tenant: Tenant) -> None:
+def test_rerank_receives_more_candidates_than_top_k(tenant: Tenant) -> None:
     assert texts(search(tenant, rerank=True, top_k=1)) == [TEXTS[2]]
 
 
 @pytest.mark.parametrize("how", [500, "not_json", "indexes"])
-def test_when_it_fails_the_order_is_that_of_the_search(tenant: Tenant, reranker: RerankServer, how: Any) -> None:
+def test_rerank_failure_preserves_search_order(tenant: Tenant, reranker: RerankServer, how: Any) -> None:
     plain = search(tenant)
     reranker.fail(how)
     found = search(tenant, rerank=True)
@@ -89,7 +89,7 @@ def test_when_it_fails_the_order_is_that_of_the_search(tenant: Tenant, reranker:
     ]
 
 
-def test_what_it_cannot_be_asked_is_a_warning(tenant: Tenant, reranker: RerankServer) -> None:
+def test_rerank_without_query_or_time_is_skipped_with_warning(tenant: Tenant, reranker: RerankServer) -> None:
     reranker.received.clear()
     found = search(tenant, query=None, queries=[{"vector": [1.0] + [0.0] * 63}], rerank=True)
     assert found["warnings"] == [
@@ -102,7 +102,7 @@ def test_what_it_cannot_be_asked_is_a_warning(tenant: Tenant, reranker: RerankSe
     assert reranker.received == []
 
 
-def test_without_a_reranker_it_is_a_warning(service: Service) -> None:
+def test_rerank_without_reranker_has_warning(service: Service) -> None:
     tenant = service.create_tenant()
     fill(tenant)
     found = search(tenant, rerank=True)
@@ -125,7 +125,7 @@ def agent_search(tenant: Tenant, agent: str, question: str = QUESTION) -> list[s
     [(None, True), ({}, True), ({"rerank": None}, True), ({"rerank": True}, True), ({"rerank": False}, False)],
     ids=str,
 )
-def test_an_agent_has_the_reranker_unless_its_binding_says_no(
+def test_agent_search_reranks_unless_binding_disables_it(
     tenant: Tenant, reranker: RerankServer, settings: dict[str, Any] | None, reranks: bool
 ) -> None:
     if settings is not None:
@@ -137,7 +137,7 @@ def test_an_agent_has_the_reranker_unless_its_binding_says_no(
     assert found == (TEXTS[::-1] if reranks else texts(search(tenant)))
 
 
-def test_an_agent_without_time_for_the_reranker_is_answered_without(tenant: Tenant, reranker: RerankServer) -> None:
+def test_agent_search_without_time_skips_reranker(tenant: Tenant, reranker: RerankServer) -> None:
     body = {"knowledge_bases": ["default"], "timeout_seconds": 0.9}
     assert tenant.admin.put("/v1/agents/hasty", json=body).is_success
     reranker.received.clear()
@@ -148,7 +148,7 @@ def test_an_agent_without_time_for_the_reranker_is_answered_without(tenant: Tena
     assert reranker.received == []
 
 
-def test_agents_without_a_reranker_are_answered_as_ever(service: Service) -> None:
+def test_agent_search_without_reranker_succeeds(service: Service) -> None:
     tenant = service.create_tenant()
     fill(tenant)
     body = {"knowledge_bases": ["default"], "rerank": True}

@@ -137,12 +137,12 @@ def callers(service: Service) -> dict[str, httpx2.Client]:
     }
 
 
-def test_the_table_has_every_route(service: Service) -> None:
+def test_permission_table_lists_every_route(service: Service) -> None:
     assert routes(service.app) == set(NEEDED) | FOREIGN | {"GET /healthz", "GET /readyz"}
 
 
 @pytest.mark.parametrize("route", NEEDED)
-def test_a_route_takes_its_role_and_those_above(
+def test_route_accepts_needed_role_and_higher_ones(
     service: Service, callers: dict[str, httpx2.Client], route: str
 ) -> None:
     method, path = route.split(" ")
@@ -175,12 +175,12 @@ def test_a_route_takes_its_role_and_those_above(
             assert reply.status_code in (200, 404, 415, 400 if is_openai else 422), reply.text
 
 
-def test_the_open_routes_need_no_key(service: Service) -> None:
+def test_open_routes_need_no_key(service: Service) -> None:
     for route in OPEN:
         assert service.create_client().get(route.split(" ")[1]).status_code == 200, route
 
 
-def test_a_key_is_shown_once(service: Service, tenant: Tenant) -> None:
+def test_created_key_is_returned_once(service: Service, tenant: Tenant) -> None:
     soon = datetime.now(UTC) + timedelta(days=1)
     body = {"name": " laptop ", "role": "writer", "expires_at": soon.isoformat()}
     reply = tenant.admin.post("/v1/api-keys", json=body)
@@ -207,16 +207,16 @@ def test_a_key_is_shown_once(service: Service, tenant: Tenant) -> None:
         {"user_id": "u" * 257}, {"user_id": "a\0b"}, {"user_id": 1}, {"key": "carrel_mine"},
     ],
 )  # fmt: skip
-def test_keys_that_are_none(tenant: Tenant, change: dict[str, Any]) -> None:
+def test_create_key_with_invalid_body_is_422(tenant: Tenant, change: dict[str, Any]) -> None:
     problem(tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", **change}), 422, "invalid")
 
 
-def test_a_key_for_a_knowledge_base_that_is_not_there(tenant: Tenant) -> None:
+def test_create_key_for_unknown_knowledge_base_is_404(tenant: Tenant) -> None:
     body = {"name": "k", "role": "reader", "knowledge_bases": ["default", "nothing"]}
     problem(tenant.admin.post("/v1/api-keys", json=body), 404, "knowledge_base_not_found")
 
 
-def test_a_key_expires_to_the_second(service: Service, tenant: Tenant) -> None:
+def test_key_expires_at_its_second(service: Service, tenant: Tenant) -> None:
     def make(end: datetime) -> httpx2.Response:
         body = {"name": "short", "role": "reader", "expires_at": end.isoformat()}
         reply = tenant.admin.post("/v1/api-keys", json=body)
@@ -243,7 +243,7 @@ def narrowed(service: Service) -> tuple[Tenant, dict[str, Any]]:
     return tenant, made
 
 
-def test_a_narrowed_key_sees_its_knowledge_bases_alone(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
+def test_restricted_key_reads_only_its_knowledge_bases(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
     tenant, made = narrowed
     client = tenant.create_client("admin", knowledge_bases=["default"])
     me = client.get("/v1/me").json()
@@ -273,7 +273,7 @@ def test_a_narrowed_key_sees_its_knowledge_bases_alone(narrowed: tuple[Tenant, d
         problem(client.get(document), 404, "document_not_found")
 
 
-def test_a_narrowed_key_searches_what_it_sees(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
+def test_restricted_key_searches_only_its_knowledge_bases(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
     tenant, _ = narrowed
     for names, found in (
         (["default"], {"default"}),
@@ -287,7 +287,7 @@ def test_a_narrowed_key_searches_what_it_sees(narrowed: tuple[Tenant, dict[str, 
         assert len(client.post("/v1/agent-search", json={"messages": said}).json()) == len(found)
 
 
-def test_a_narrowed_key_widens_nothing(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
+def test_restricted_key_cannot_extend_its_rights(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
     tenant, _ = narrowed
     client = tenant.create_client("admin", knowledge_bases=["default"])
     problem(client.get("/v1/api-keys"), 403, "forbidden")
@@ -299,7 +299,7 @@ def test_a_narrowed_key_widens_nothing(narrowed: tuple[Tenant, dict[str, Any]]) 
     problem(client.post("/v1/knowledge-bases", json={"name": "mine"}), 403, "forbidden")
 
 
-def test_a_key_for_a_user(tenant: Tenant) -> None:
+def test_user_key_reads_and_writes_user_scope(tenant: Tenant) -> None:
     documents = "/v1/knowledge-bases/default/documents"
     ours = tenant.add_text("The swan of us all.")
     others = tenant.add_text("The swan of another.", user_id="v")
@@ -326,7 +326,7 @@ def test_a_key_for_a_user(tenant: Tenant) -> None:
     problem(client.delete("/v1/knowledge-bases/default"), 403, "forbidden")
 
 
-def test_a_writer_deletes_documents_one_at_a_time(tenant: Tenant) -> None:
+def test_writer_deletes_documents_only_one_at_a_time(tenant: Tenant) -> None:
     documents = "/v1/knowledge-bases/default/documents"
     first, second = (tenant.add_text(f"The {word} heron.")["id"] for word in ("grey", "white"))
     writer, reader = tenant.create_client("writer"), tenant.create_client("reader")
@@ -345,7 +345,7 @@ def test_a_writer_deletes_documents_one_at_a_time(tenant: Tenant) -> None:
     assert [one["id"] for one in reader.get(documents).json()["items"]] == [second]
 
 
-def test_a_key_whose_knowledge_base_is_gone_sees_nothing(tenant: Tenant) -> None:
+def test_restricted_key_of_deleted_knowledge_base_reads_nothing(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
     client = tenant.create_client("reader", knowledge_bases=["brief"])
     tenant.admin.delete("/v1/knowledge-bases/brief").raise_for_status()

@@ -100,7 +100,7 @@ def library(service: Service) -> RoutedTenant:
     return made
 
 
-def test_without_centroids_all_are_searched(library: RoutedTenant) -> None:
+def test_routing_without_profiles_searches_all(library: RoutedTenant) -> None:
     answer = library.search(QUESTIONS["stars"])
     assert searched(answer) == {"default", *TOPICS}
     assert "routing" not in answer["explain"]
@@ -118,7 +118,7 @@ def routed(library: RoutedTenant) -> RoutedTenant:
 
 
 @pytest.mark.parametrize("name", TOPICS)
-def test_the_right_one_is_chosen(routed: RoutedTenant, name: str) -> None:
+def test_routing_chooses_matching_knowledge_base(routed: RoutedTenant, name: str) -> None:
     answer = routed.search(QUESTIONS[name], routing={"top_n": 1})
     assert searched(answer) == {name, "default"}
     told = answer["explain"]["routing"]
@@ -133,7 +133,7 @@ def test_the_right_one_is_chosen(routed: RoutedTenant, name: str) -> None:
     assert answer["timings_ms"].keys() >= {"route", "embed", "retrieve"}
 
 
-def test_three_by_default_and_none_where_they_are_named(routed: RoutedTenant) -> None:
+def test_routing_default_is_three_unless_knowledge_bases_are_named(routed: RoutedTenant) -> None:
     question = QUESTIONS["garden"]
     assert len(searched(routed.search(question)) - {"default"}) == 3
     for body in ({"routing": False}, {"knowledge_bases": list(TOPICS)}, {"routing": {"top_n": 4}}):
@@ -146,7 +146,7 @@ def test_three_by_default_and_none_where_they_are_named(routed: RoutedTenant) ->
     assert {one["knowledge_base"] for one in unexplained["results"]} == {"garden"}
 
 
-def test_words_alone_are_not_routed(routed: RoutedTenant) -> None:
+def test_routing_lexical_search_is_not_routed(routed: RoutedTenant) -> None:
     answer = routed.search(QUESTIONS["garden"], strategy="lexical", routing={"top_n": 1})
     assert searched(answer) >= set(TOPICS)
     assert answer["warnings"] == [
@@ -158,7 +158,7 @@ def test_words_alone_are_not_routed(routed: RoutedTenant) -> None:
     assert routed.search(QUESTIONS["garden"], strategy="lexical")["warnings"] == []
 
 
-def test_always_scale_and_descriptions_alone(routed: RoutedTenant) -> None:
+def test_routing_always_scale_and_descriptions_apply(routed: RoutedTenant) -> None:
     routed.route("kitchen", always=True, examples=["How long does bread take?"])
     answer = routed.search(QUESTIONS["stars"], routing={"top_n": 1})
     assert searched(answer) == {"stars", "kitchen", "default"}
@@ -178,7 +178,7 @@ def test_always_scale_and_descriptions_alone(routed: RoutedTenant) -> None:
     assert "whales" not in reasons(routed.search("How deep does a sperm whale dive?", routing={"top_n": 1}))
 
 
-def test_documents_of_ones_own_are_always_found(routed: RoutedTenant) -> None:
+def test_routing_always_searches_scoped_documents(routed: RoutedTenant) -> None:
     note = "The roses of this chat are called Gloria."
     routed.tenant.add_text(note, kb="stars", chat_id="roses")
     mine = routed.search("What are the roses called?", scope={"chat_id": "roses"}, routing={"top_n": 1})
@@ -188,7 +188,7 @@ def test_documents_of_ones_own_are_always_found(routed: RoutedTenant) -> None:
     assert searched(routed.search("What are the roses called?", routing={"top_n": 1})) == {"garden", "default"}
 
 
-def test_a_narrowed_key_is_routed_inside_what_it_may_read(routed: RoutedTenant) -> None:
+def test_routing_restricted_key_chooses_among_readable(routed: RoutedTenant) -> None:
     allowed = ["kitchen", "workshop", "stars"]
     ids = [routed.tenant.admin.get(f"/v1/knowledge-bases/{name}").json()["id"] for name in allowed]
     client = routed.tenant.create_client(knowledge_bases=ids)
@@ -198,7 +198,7 @@ def test_a_narrowed_key_is_routed_inside_what_it_may_read(routed: RoutedTenant) 
     problem(client.post("/v1/search", json={"query": "x", "knowledge_bases": ["garden"], "routing": {"top_n": 1}}), 404)
 
 
-def test_another_tenant_is_never_a_candidate(routed: RoutedTenant, service: Service) -> None:
+def test_routing_excludes_knowledge_bases_of_other_tenants(routed: RoutedTenant, service: Service) -> None:
     other = RoutedTenant(service.create_tenant("other"))
     for name in ("one", "two"):
         other.tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
@@ -224,7 +224,7 @@ def shared(service: Service, routed: RoutedTenant) -> Iterator[str]:
         one.tenant.admin.delete(f"/v1/knowledge-bases/{name}").raise_for_status()
 
 
-def test_a_knowledge_base_is_chosen_for_what_is_shared(routed: RoutedTenant, shared: str) -> None:
+def test_routing_considers_shared_knowledge_base(routed: RoutedTenant, shared: str) -> None:
     answer = routed.search("How many hearts does an octopus have?", routing={"top_n": 1})
     assert reasons(answer)[shared] == "best"
     assert answer["results"][0]["text"].startswith("An octopus")
@@ -233,7 +233,7 @@ def test_a_knowledge_base_is_chosen_for_what_is_shared(routed: RoutedTenant, sha
     }  # fmt: skip
 
 
-def test_what_is_said_is_told_and_kept_with_the_rest(routed: RoutedTenant) -> None:
+def test_routing_settings_are_stored_and_returned(routed: RoutedTenant) -> None:
     created = routed.tenant.admin.post(
         "/v1/knowledge-bases", json={"name": "said", "routing": {"descriptions": ["Old maps"], "scale": 2}}
     )
@@ -254,11 +254,11 @@ def test_what_is_said_is_told_and_kept_with_the_rest(routed: RoutedTenant) -> No
 
 
 @pytest.mark.parametrize("routing", [True, {"top_n": 0}, {"top_n": 101}, {"n": 1}, 3, "all"], ids=json.dumps)
-def test_a_routing_that_is_none(routed: RoutedTenant, routing: Any) -> None:
+def test_routing_invalid_options_are_422(routed: RoutedTenant, routing: Any) -> None:
     problem(routed.tenant.admin.post("/v1/search", json={"query": "x", "routing": routing}), 422, "invalid")
 
 
-def test_what_is_found_counts_its_knowledge_base_s_scale_and_once(routed: RoutedTenant) -> None:
+def test_routing_equal_texts_count_once_with_largest_scale(routed: RoutedTenant) -> None:
     """Several knowledge bases have the same text, and one has a larger weight."""
     text = "The lighthouse keeper counts the ships."
     for name in ("kitchen", "workshop"):

@@ -35,7 +35,7 @@ def search(tenant: Tenant, path: str = "/v1/search", **body: Any) -> dict[str, A
     return found
 
 
-def test_the_shape_of_a_reply(shelf: Tenant) -> None:
+def test_search_reply_has_documented_fields(shelf: Tenant) -> None:
     found = search(shelf, KB_SEARCH, query="cancellation of one-way rentals", top_k=3)
     assert set(found) == {"results", "queries", "strategy", "degraded", "warnings", "timings_ms"}
     assert found["queries"] == ["cancellation of one-way rentals"]
@@ -64,7 +64,7 @@ def test_the_shape_of_a_reply(shelf: Tenant) -> None:
     assert len({(result["document"]["id"], result["chunk_index"]) for result in results}) == 3
 
 
-def test_citations_name_pages_and_slides(shelf: Tenant) -> None:
+def test_search_citations_name_pages_and_slides(shelf: Tenant) -> None:
     results = search(shelf, KB_SEARCH, query="rental vehicle product", top_k=200)["results"]
     kinds = set()
     for result in results:
@@ -93,12 +93,12 @@ def test_citations_name_pages_and_slides(shelf: Tenant) -> None:
         ({"user_id": "u", "chat_id": "c", "agent_id": "a"}, {"tenant", "user_id", "chat_id", "chat_id-agent_id"}),
     ],
 )
-def test_a_search_sees_the_scopes_that_it_names(shelf: Tenant, scope: dict[str, str], seen: set[str]) -> None:
+def test_search_sees_named_scopes(shelf: Tenant, scope: dict[str, str], seen: set[str]) -> None:
     results = search(shelf, query="zeppelins float", knowledge_bases=["faq"], scope=scope, top_k=10)["results"]
     assert {result["text"].rstrip(".").rpartition(" ")[2] for result in results} == seen
 
 
-def test_several_knowledge_bases(shelf: Tenant) -> None:
+def test_search_in_several_knowledge_bases_merges_results(shelf: Tenant) -> None:
     faq = shelf.admin.get("/v1/knowledge-bases/faq").json()["id"]
     for names, found in (
         (["faq"], {"faq"}),
@@ -114,7 +114,7 @@ def test_several_knowledge_bases(shelf: Tenant) -> None:
     problem(shelf.admin.post(KB_SEARCH, json={"query": "x", "knowledge_bases": ["faq"]}), 422)
 
 
-def test_queries_and_messages(shelf: Tenant) -> None:
+def test_search_accepts_query_queries_and_messages(shelf: Tenant) -> None:
     one = search(shelf, KB_SEARCH, query="one-way rentals")["results"]
     assert search(shelf, KB_SEARCH, queries=["one-way rentals"])["results"] == one
     both = search(shelf, KB_SEARCH, query="one-way rentals", queries=["child seats"])
@@ -126,7 +126,7 @@ def test_queries_and_messages(shelf: Tenant) -> None:
 
 
 @pytest.mark.parametrize("query", ["the of", "🍕", "…?!"])
-def test_queries_without_a_word_are_told_of_where_words_are_looked_for(shelf: Tenant, query: str) -> None:
+def test_search_query_without_terms_has_warning(shelf: Tenant, query: str) -> None:
     told = warning_json(
         "query_terms_missing", "The queries have no terms to search: stop words, signs and symbols do not count."
     )
@@ -137,7 +137,7 @@ def test_queries_without_a_word_are_told_of_where_words_are_looked_for(shelf: Te
     assert shelf.admin.post("/v1/agent-search", json=asked).status_code == 200
 
 
-def test_the_threshold_cuts_by_similarity(shelf: Tenant) -> None:
+def test_search_score_threshold_cuts_by_similarity(shelf: Tenant) -> None:
     results = search(shelf, KB_SEARCH, query="one-way rentals", top_k=20)["results"]
     middle = sorted(result["similarity"] for result in results)[10]
     cut = search(shelf, KB_SEARCH, query="one-way rentals", top_k=20, score_threshold=middle)["results"]
@@ -147,7 +147,7 @@ def test_the_threshold_cuts_by_similarity(shelf: Tenant) -> None:
     assert (lexical["results"], lexical["warnings"]) == ([], [])
 
 
-def test_source_facts_are_shown_and_filtered_by(tenant: Tenant) -> None:
+def test_search_source_metadata_is_returned_and_filterable(tenant: Tenant) -> None:
     facts = {"source_uri": "https://wiki.example/page?x=1", "source_created_at": "2023-06-01T10:00:00+02:00"}
     tenant.add_text("Otters hold hands.", title="Otters", external_id="o", metadata={"a": 1}, **facts)
     tenant.add_text("Otters without a source.", title="Others")
@@ -173,13 +173,13 @@ def test_source_facts_are_shown_and_filtered_by(tenant: Tenant) -> None:
         assert len(search(tenant, query="otters", filter=filter_)["results"]) == found, filter_
 
 
-def test_a_wrong_filter_is_told_with_its_place(shelf: Tenant) -> None:
+def test_search_invalid_filter_is_422_with_location(shelf: Tenant) -> None:
     body = {"query": "rentals", "filter": {"or": [{"year": {"gte": "soon"}}]}}
     told = problem(shelf.admin.post(KB_SEARCH, json=body), 422, "invalid")
     assert told["errors"][0]["loc"] == ["body", "filter", "or", 0, "year", "gte"]
 
 
-def test_pages_and_nodes_are_filtered_by(shelf: Tenant) -> None:
+def test_search_filters_pages_and_nodes(shelf: Tenant) -> None:
     results = search(shelf, KB_SEARCH, query="rentals", top_k=50, filter={"$page": 3})["results"]
     assert results
     assert {result["page"] for result in results} == {3}
@@ -188,7 +188,7 @@ def test_pages_and_nodes_are_filtered_by(shelf: Tenant) -> None:
     assert results[0]["chunk_id"] in {result["chunk_id"] for result in found}
 
 
-def test_a_search_without_its_model_says_what_is_missing(fragile: BreakableService) -> None:
+def test_search_with_unavailable_model_has_warning(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("search without a model")
     tenant.add_text("Pelicans fish at dawn.")
     fragile.embedding.fail(503, times=None)
@@ -203,7 +203,7 @@ def test_a_search_without_its_model_says_what_is_missing(fragile: BreakableServi
 
 
 @pytest.mark.parametrize("seconds", [1e-9, 0.001])
-def test_no_time_is_no_accident(shelf: Tenant, seconds: float) -> None:
+def test_search_with_minimal_timeout_is_200_or_503(shelf: Tenant, seconds: float) -> None:
     reply = shelf.admin.post(KB_SEARCH, json={"query": "rentals", "timeout_seconds": seconds})
     assert reply.status_code in (200, 503)
     if reply.status_code == 503:

@@ -79,7 +79,7 @@ def found(tenant: Tenant, **body: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("factor", [1.0, 1e-200, 1e200])
-def test_a_vector_finds_what_its_words_find(seeing: Tenant, factor: float) -> None:
+def test_search_vector_finds_same_as_its_text(seeing: Tenant, factor: float) -> None:
     given = {"vector": vector("a blue boat", factor)}
     reply = seeing.admin.post(KB_SEARCH, json={"queries": [given], "strategy": "dense"}).json()
     words = seeing.admin.post(KB_SEARCH, json={"query": "a blue boat", "strategy": "dense"}).json()
@@ -87,7 +87,7 @@ def test_a_vector_finds_what_its_words_find(seeing: Tenant, factor: float) -> No
     assert (reply["queries"], reply["warnings"]) == ([], [])
 
 
-def test_words_beside_a_vector_are_searched_for(seeing: Tenant) -> None:
+def test_search_vector_with_text_searches_words_too(seeing: Tenant) -> None:
     body = {"queries": [{"vector": vector("a blue boat"), "text": "tea"}], "top_k": 2}
     reply = seeing.admin.post(KB_SEARCH, json=body).json()
     assert reply["queries"] == ["tea"]
@@ -95,13 +95,13 @@ def test_words_beside_a_vector_are_searched_for(seeing: Tenant) -> None:
     assert found(seeing, **body, strategy="lexical") == [TEXTS[2]]
 
 
-def test_a_picture_finds_what_it_shows(seeing: Tenant) -> None:
+def test_search_image_finds_matching_text(seeing: Tenant) -> None:
     assert found(seeing, queries=[image("red")], top_k=1) == [TEXTS[0]]
     both = found(seeing, query="boat", queries=[image("red")], top_k=2)
     assert set(both) == {TEXTS[0], TEXTS[1]}
 
 
-def test_pictures_are_left_out_where_no_model_takes_them(blind: Tenant) -> None:
+def test_search_image_without_image_model_is_skipped_with_warning(blind: Tenant) -> None:
     reply = blind.admin.post(KB_SEARCH, json={"queries": [image("red"), "bicycle"]})
     assert (reply.status_code, reply.json()["warnings"]) == (200, [LEFT_OUT])
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
@@ -109,7 +109,7 @@ def test_pictures_are_left_out_where_no_model_takes_them(blind: Tenant) -> None:
     assert refused["errors"][0]["loc"] == ["body", "queries"]
 
 
-def test_a_strategy_of_words_leaves_out_what_has_none(seeing: Tenant) -> None:
+def test_search_lexical_strategy_skips_queries_without_text(seeing: Tenant) -> None:
     body = {"queries": [image("red"), {"vector": vector("boat")}, "tea"], "strategy": "lexical"}
     reply = seeing.admin.post(KB_SEARCH, json=body).json()
     assert [result["text"] for result in reply["results"]] == [TEXTS[2]]
@@ -119,7 +119,7 @@ def test_a_strategy_of_words_leaves_out_what_has_none(seeing: Tenant) -> None:
 
 @pytest.mark.parametrize("refused", ["green", image("green")], ids=["text", "picture"])
 @pytest.mark.parametrize("strategy", ["dense", "hybrid"])
-def test_what_the_model_refuses_is_left_out_of_the_dense_lane(seeing: Tenant, refused: Any, strategy: str) -> None:
+def test_search_query_refused_by_model_is_lexical_only(seeing: Tenant, refused: Any, strategy: str) -> None:
     body = {"queries": ["boat", refused, image("red")], "top_k": 2, "strategy": strategy}
     reply = seeing.admin.post(KB_SEARCH, json=body)
     assert (reply.status_code, reply.json()["warnings"]) == (200, [refused_query("queries.1")])
@@ -128,7 +128,7 @@ def test_what_the_model_refuses_is_left_out_of_the_dense_lane(seeing: Tenant, re
     assert 'degraded;desc="dense: embedding_rejected"' in reply.headers["Server-Timing"]
 
 
-def test_a_threshold_is_not_for_what_a_refused_query_finds(seeing: Tenant) -> None:
+def test_search_threshold_ignores_hits_of_refused_query(seeing: Tenant) -> None:
     """The similarity to the refused query is unknown.
 
     A low similarity to the other query is no reason to drop a hit.
@@ -144,7 +144,7 @@ def test_a_threshold_is_not_for_what_a_refused_query_finds(seeing: Tenant) -> No
     assert similarity.keys() == {TEXTS[1]}
 
 
-def test_a_search_for_what_the_model_refuses_is_no_matter_of_trying_again(seeing: Tenant) -> None:
+def test_search_only_refused_query_is_422(seeing: Tenant) -> None:
     for body, loc in (
         ({"query": "green", "strategy": "dense"}, ["body", "query"]),
         ({"queries": [image("green")]}, ["body", "queries", 0]),
@@ -181,7 +181,7 @@ def test_a_search_for_what_the_model_refuses_is_no_matter_of_trying_again(seeing
     ],
     ids=str,
 )
-def test_what_cannot_be_a_query_is_refused_by_place(seeing: Tenant, query: Any, loc: list[Any]) -> None:
+def test_search_invalid_query_is_422_with_location(seeing: Tenant, query: Any, loc: list[Any]) -> None:
     refused = problem(seeing.admin.post(KB_SEARCH, json={"queries": ["tea", query]}), 422, "invalid")
     assert all(error["loc"][: len(loc)] == loc for error in refused["errors"])
 
@@ -202,19 +202,19 @@ def test_what_cannot_be_a_query_is_refused_by_place(seeing: Tenant, query: Any, 
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_of_a_query_only_what_is_wrong_with_it_is_told(blind: Tenant, query: Any, told: list[Any]) -> None:
+def test_search_invalid_query_lists_only_its_errors(blind: Tenant, query: Any, told: list[Any]) -> None:
     refused = problem(blind.admin.post(KB_SEARCH, json={"queries": [query]}), 422, "invalid")
     assert [error["loc"] for error in refused["errors"]] == told
 
 
 @pytest.mark.parametrize("number", ["1e999", "NaN", "-Infinity"])
-def test_a_number_that_is_none_is_refused(seeing: Tenant, number: str) -> None:
+def test_search_invalid_number_in_vector_is_422(seeing: Tenant, number: str) -> None:
     body = f'{{"queries": [{{"vector": [{", ".join([number] * 64)}]}}]}}'
     reply = seeing.admin.post(KB_SEARCH, content=body, headers={"content-type": "application/json"})
     problem(reply, 422)
 
 
-def test_stored_vectors_are_returned_when_they_are_asked_for(seeing: Tenant) -> None:
+def test_search_return_vectors_includes_stored_vectors(seeing: Tenant) -> None:
     body = {"query": "red bicycle", "return_vectors": True, "strategy": "dense", "top_k": 1}
     (result,) = seeing.admin.post(KB_SEARCH, json=body).json()["results"]
     stored = result["vector"]
@@ -237,16 +237,14 @@ def test_stored_vectors_are_returned_when_they_are_asked_for(seeing: Tenant) -> 
         ({"query": "x", "routing": True}, [["body", "routing"]]),
     ],
 )
-def test_a_fault_is_told_where_the_caller_has_put_it(
-    blind: Tenant, body: dict[str, Any], places: list[list[Any]]
-) -> None:
+def test_search_error_location_is_callers_field(blind: Tenant, body: dict[str, Any], places: list[list[Any]]) -> None:
     told = problem(blind.admin.post("/v1/search", json=body), 422, "invalid")["errors"]
     assert [one["loc"] for one in told if "Query" not in str(one["loc"])][:1] == places
     assert "function-" not in str(told)
     assert "literal" not in str(told)
 
 
-def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
+def test_search_with_too_many_terms_has_warning(blind: Tenant) -> None:
     for name in ("second", "third"):
         assert blind.admin.post("/v1/knowledge-bases", json={"name": name}).status_code == 201
     bicycle = " bicycle"
@@ -261,14 +259,14 @@ def test_more_words_than_can_be_asked_for_are_told(blind: Tenant) -> None:
     assert (len(one["results"]), one["warnings"]) == (1, [])
 
 
-def test_a_query_that_is_not_searched_for_whole_is_told(blind: Tenant) -> None:
+def test_search_with_cut_query_has_warning(blind: Tenant) -> None:
     for query, told in ((" word" * 1600, []), ("bicycle" + " word" * 1700, [QUERY_TRUNCATED.to_json()])):
         reply = blind.admin.post("/v1/search", json={"query": query, "strategy": "lexical"}).json()
         assert reply["warnings"] == told
         assert query.endswith(reply["queries"][0])
 
 
-def test_while_the_model_is_down_pictures_are_left_out_beside_words_that_it_knows(
+def test_search_with_unavailable_model_skips_images_with_cached_query(
     seeing: Tenant, embedding: EmbeddingServer
 ) -> None:
     """The last test of this module, because its failures open the circuit breaker of the model."""

@@ -49,7 +49,7 @@ def found(tenant: Tenant, path: str, **body: Any) -> list[str]:
     return [result["document"]["id"] for result in reply.json()["results"]]
 
 
-def test_the_operator_shares_and_says_so(shared: Shared) -> None:
+def test_shared_document_is_created_by_operator(shared: Shared) -> None:
     none = {"user_id": None, "chat_id": None, "agent_id": None}
     assert shared.document["scope"] == {"level": "shared", **none}
     for ids in ({"user_id": "u"}, {"chat_id": "c"}, {"chat_id": "c", "agent_id": "a"}):
@@ -62,7 +62,7 @@ def test_the_operator_shares_and_says_so(shared: Shared) -> None:
     assert problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "scope"]
 
 
-def test_every_tenant_with_the_name_finds_it(shared: Shared) -> None:
+def test_shared_document_is_found_by_tenants_with_same_name(shared: Shared) -> None:
     document, search = shared.document["id"], f"/v1/knowledge-bases/{shared.name}/search"
     for reader in shared.readers:
         assert found(reader, search) == [document]
@@ -81,7 +81,7 @@ def test_every_tenant_with_the_name_finds_it(shared: Shared) -> None:
     assert shared.stranger.admin.post(search, json={"query": "heliotrope"}).status_code == 404
 
 
-def test_it_is_read_in_all_its_parts(shared: Shared) -> None:
+def test_shared_document_is_readable_completely(shared: Shared) -> None:
     asyncio.run(add_image(shared.operator, shared.document["id"]))
     for client in (shared.readers[0].admin, shared.readers[0].create_client("reader", user_id="u")):
         document = client.get(shared.place).json()
@@ -97,7 +97,7 @@ def test_it_is_read_in_all_its_parts(shared: Shared) -> None:
         assert "event: ready" in client.get(f"{shared.place}/events").text
 
 
-def test_it_is_listed_where_it_is_asked_for(shared: Shared) -> None:
+def test_shared_document_is_listed_on_request(shared: Shared) -> None:
     documents = f"/v1/knowledge-bases/{shared.name}/documents"
 
     def listed(tenant: Tenant, **query: str) -> list[str]:
@@ -122,7 +122,9 @@ CHANGES = (
 
 
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
-def test_no_tenant_changes_it(shared: Shared, method: str, path: str, body: dict[str, Any] | None) -> None:
+def test_shared_document_cannot_be_changed_by_tenant(
+    shared: Shared, method: str, path: str, body: dict[str, Any] | None
+) -> None:
     reader = shared.readers[0]
     for client in (reader.admin, reader.create_client("writer"), reader.create_client("writer", user_id="u")):
         problem(client.request(method, shared.place + path, json=body), 403, "shared_document")
@@ -136,7 +138,7 @@ def test_no_tenant_changes_it(shared: Shared, method: str, path: str, body: dict
     assert shared.operator.admin.get(shared.place).json() == shared.document
 
 
-def test_what_the_operator_takes_back_is_gone_from_everybody_at_once(shared: Shared) -> None:
+def test_shared_document_deleted_by_operator_disappears(shared: Shared) -> None:
     """The last test of the module, because it deletes the shared document."""
     deleted = shared.operator.admin.delete(shared.place)
     assert deleted.status_code == 204

@@ -28,7 +28,7 @@ def attempt(service: Service, address: str, key: str | None = None) -> httpx2.Re
         return client.get("/v1/me")
 
 
-def test_failed_sign_ins_are_throttled_by_address(strict: Service) -> None:
+def test_sign_in_failures_are_throttled_per_address(strict: Service) -> None:
     tenant = strict.create_tenant()
     for number in range(LIMIT):
         problem(attempt(strict, "127.0.0.2", generate_key() if number % 2 else "nonsense"), 401, "unauthorized")
@@ -45,7 +45,7 @@ def test_failed_sign_ins_are_throttled_by_address(strict: Service) -> None:
     problem(attempt(strict, "127.0.0.3", "nonsense"), 401, "unauthorized")
 
 
-def test_what_is_refused_for_another_reason_is_no_failure(strict: Service) -> None:
+def test_sign_in_other_refusals_are_not_counted(strict: Service) -> None:
     tenant = strict.create_tenant()
     for _ in range(2 * LIMIT):
         problem(attempt(strict, "127.0.0.4"), 401, "unauthorized")

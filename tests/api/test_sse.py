@@ -9,7 +9,7 @@ from fastapi.sse import KEEPALIVE_COMMENT
 from app.api.http.sse import MAX_QUEUED_EVENTS, add_keepalive
 
 
-async def test_silence_is_filled_with_comments() -> None:
+async def test_sse_silence_sends_keepalive_comments() -> None:
     go = asyncio.Event()
 
     async def events() -> AsyncGenerator[bytes]:
@@ -24,7 +24,7 @@ async def test_silence_is_filled_with_comments() -> None:
     assert [event async for event in stream if event != KEEPALIVE_COMMENT] == [b"two"]
 
 
-async def test_an_error_comes_after_what_was_there() -> None:
+async def test_sse_error_follows_earlier_events() -> None:
     async def events() -> AsyncGenerator[bytes]:
         yield b"one"
         raise ZeroDivisionError
@@ -36,7 +36,7 @@ async def test_an_error_comes_after_what_was_there() -> None:
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_its_end_ends_the_events(waits: bool) -> None:
+async def test_sse_close_closes_source(waits: bool) -> None:
     ended, made = asyncio.Event(), 0
 
     async def events() -> AsyncGenerator[bytes]:
@@ -58,7 +58,7 @@ async def test_its_end_ends_the_events(waits: bool) -> None:
     assert made <= MAX_QUEUED_EVENTS + 2
 
 
-async def test_its_end_does_not_wait_for_room() -> None:
+async def test_sse_close_with_full_queue_does_not_wait() -> None:
     made = 0
 
     async def events() -> AsyncGenerator[bytes]:

@@ -79,7 +79,7 @@ def ranked(answer: dict[str, Any]) -> list[tuple[str, float]]:
     ],
     ids=str,
 )
-def test_what_a_model_writes_is_searched_for_as_hybrid(
+def test_strategy_rewrites_are_searched_as_hybrid_queries(
     tenant: Tenant, chat: ChatServer, strategy: str, options: dict[str, Any], queries: list[str]
 ) -> None:
     found = ask(tenant.admin, query="q", strategy=strategy, strategy_options=options, explain=True)
@@ -88,13 +88,13 @@ def test_what_a_model_writes_is_searched_for_as_hybrid(
     assert ranked(found) == ranked(ask(tenant.admin, query=None, queries=queries))
 
 
-def test_what_only_a_rewrite_names_is_found(tenant: Tenant, chat: ChatServer) -> None:
+def test_strategy_multi_query_finds_text_named_only_by_rewrite(tenant: Tenant, chat: ChatServer) -> None:
     chat.reply = lambda _: json.dumps({"texts": ["fourteen weeks of parental leave"]})
     found = ask(tenant.admin, query="maternity", strategy="multi_query", top_k=1)
     assert found["results"][0]["text"] == TEXTS["leave"]
 
 
-def test_a_strategy_multiplies_with_transformers_up_to_the_cap(tenant: Tenant, chat: ChatServer) -> None:
+def test_strategy_and_transformer_queries_are_limited(tenant: Tenant, chat: ChatServer) -> None:
     def reply(talk: ReceivedTextRequest) -> str:
         endings = ("I", "II", "III") if "several facts" in talk.messages[0]["content"] else ("one", "two", "three", "4")
         return json.dumps({"texts": [f"{material(talk)['query']} {ending}" for ending in endings]})
@@ -110,13 +110,13 @@ def test_a_strategy_multiplies_with_transformers_up_to_the_cap(tenant: Tenant, c
     assert len(found["results"]) == len(TEXTS)
 
 
-def test_transformers_turned_off_do_not_turn_a_strategy_off(tenant: Tenant, chat: ChatServer) -> None:
+def test_strategy_with_empty_transformers_still_rewrites(tenant: Tenant, chat: ChatServer) -> None:
     assert ask(tenant.admin, query="q", strategy="hyde", transformers=[])["queries"] == ["q", "q one"]
 
 
 @pytest.mark.parametrize("strategy", ["multi_query", "hyde"])
 @pytest.mark.parametrize("how", [500, "garbage", "slow"], ids=str)
-def test_where_the_model_fails_it_is_hybrid(
+def test_strategy_with_failing_model_falls_back_to_hybrid(
     tenant: Tenant, chat: ChatServer, strategy: str, how: ChatFailure | int
 ) -> None:
     plain = ask(tenant.admin)
@@ -148,9 +148,7 @@ def test_where_the_model_fails_it_is_hybrid(
         ),
     ],
 )
-def test_without_a_model_and_without_a_graph_it_is_hybrid(
-    silent: Tenant, strategy: str, warning: dict[str, str]
-) -> None:
+def test_strategy_without_model_falls_back_to_hybrid(silent: Tenant, strategy: str, warning: dict[str, str]) -> None:
     found = ask(silent.admin, strategy=strategy)
     assert (found["warnings"], ranked(found)) == ([warning], ranked(ask(silent.admin)))
     talk: dict[str, Any] = {
@@ -160,7 +158,7 @@ def test_without_a_model_and_without_a_graph_it_is_hybrid(
     assert ranked(ask(silent.admin, **talk, strategy=strategy)) == ranked(ask(silent.admin, **talk))
 
 
-def test_the_first_hits_are_shown_to_the_model(tenant: Tenant, chat: ChatServer) -> None:
+def test_strategy_first_hits_are_in_prompt(tenant: Tenant, chat: ChatServer) -> None:
     shown = []
 
     def reply(talk: ReceivedTextRequest) -> str:
@@ -182,7 +180,7 @@ def test_the_first_hits_are_shown_to_the_model(tenant: Tenant, chat: ChatServer)
     chat.reset()
 
 
-def test_the_model_is_shown_what_the_caller_may_see_and_nothing_else(talking: Service, chat: ChatServer) -> None:
+def test_strategy_prompt_contains_only_visible_passages(talking: Service, chat: ChatServer) -> None:
     shown: list[list[str]] = []
 
     def reply(talk: ReceivedTextRequest) -> str:
@@ -203,7 +201,7 @@ def test_the_model_is_shown_what_the_caller_may_see_and_nothing_else(talking: Se
     assert shown == [green, every, green]
 
 
-def test_the_first_search_of_a_service_whose_model_for_vectors_is_down_goes_by_words(
+def test_strategy_first_search_with_unavailable_embedding_is_lexical(
     talking: Service, tenant: Tenant, chat: ChatServer, embedding: EmbeddingServer
 ) -> None:
     shown = []
@@ -225,7 +223,7 @@ def test_the_first_search_of_a_service_whose_model_for_vectors_is_down_goes_by_w
     assert found["results"][0]["text"] == TEXTS["vans"]
 
 
-def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
+def test_capabilities_list_strategies_with_options(tenant: Tenant) -> None:
     found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["strategies"]}
     assert set(found) == NAMES
     assert {name for name, one in found.items() if one["default"]} == {"hybrid"}
@@ -252,7 +250,7 @@ def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
     ],
     ids=str,
 )
-def test_what_is_not_there_is_refused_everywhere(
+def test_unknown_strategy_or_option_is_422_everywhere(
     tenant: Tenant, strategy: str, options: dict[str, Any], loc: list[str]
 ) -> None:
     named = {"strategy": strategy, "strategy_options": options}
@@ -278,7 +276,7 @@ async def store(tenant: Tenant, kb: str, settings: dict[str, Any]) -> None:
     await connection.close()
 
 
-async def test_stored_names_that_have_gone_are_the_default_ones(silent: Tenant) -> None:
+async def test_stored_strategy_that_no_longer_exists_uses_default(silent: Tenant) -> None:
     made = silent.admin.post("/v1/knowledge-bases", json={"name": "left-behind"}).json()
     silent.add_text(TEXTS["vans"], kb="left-behind")
     path = f"/v1/knowledge-bases/{made['id']}"
@@ -307,7 +305,7 @@ async def test_stored_names_that_have_gone_are_the_default_ones(silent: Tenant) 
     assert silent.admin.patch(path, json={"title": "Still here"}).status_code == 200
 
 
-async def test_stored_options_that_have_gone_are_the_default_ones(silent: Tenant) -> None:
+async def test_stored_option_that_is_no_longer_valid_uses_default(silent: Tenant) -> None:
     made = silent.admin.post("/v1/knowledge-bases", json={"name": "older"}).json()
     silent.add_text(TEXTS["vans"], kb="older")
     path = f"/v1/knowledge-bases/{made['id']}"

@@ -16,7 +16,7 @@ from tests.api.problems import problem
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 
-def test_a_tenant_is_made_with_a_key_and_a_knowledge_base(service: Service) -> None:
+def test_create_tenant_returns_key_and_knowledge_base(service: Service) -> None:
     reply = service.operator.post("/v1/tenants", json={"name": " Harbour Ltd. "})
     assert reply.status_code == 201
     made = reply.json()
@@ -33,7 +33,7 @@ def test_a_tenant_is_made_with_a_key_and_a_knowledge_base(service: Service) -> N
     assert found == {name: made[name] for name in ("id", "name", "created_at", "quotas", "sql_views")}
 
 
-def test_a_tenant_is_renamed(service: Service) -> None:
+def test_rename_tenant_changes_name(service: Service) -> None:
     tenant = service.create_tenant("before")
     reply = service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "after"})
     assert (reply.status_code, reply.json()["name"]) == (200, "after")
@@ -44,7 +44,7 @@ def test_a_tenant_is_renamed(service: Service) -> None:
     "body",
     [{}, {"name": ""}, {"name": "  "}, {"name": "x" * 201}, {"name": "a\0b"}, {"name": None}, {"name": "x", "id": "y"}],
 )
-def test_tenants_that_are_none(service: Service, body: dict[str, Any]) -> None:
+def test_tenant_with_invalid_body_is_422(service: Service, body: dict[str, Any]) -> None:
     problem(service.operator.post("/v1/tenants", json=body), 422, "invalid")
     tenant = service.create_tenant()
     problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json=body), 422, "invalid")
@@ -62,7 +62,7 @@ def test_tenants_that_are_none(service: Service, body: dict[str, Any]) -> None:
     ],
     ids=["nul", "word", "prefix", "unknown", "another kind", "system"],
 )
-def test_tenants_that_are_not_there(service: Service, text: str) -> None:
+def test_unknown_tenant_is_404(service: Service, text: str) -> None:
     for method in ("GET", "PATCH", "DELETE"):
         reply = service.operator.request(
             method, f"/v1/tenants/{text}", json={"name": "x"} if method == "PATCH" else None
@@ -86,7 +86,7 @@ async def rows_of(service: Service, tenant: str) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
+async def test_delete_tenant_leaves_nothing(service: Service) -> None:
     tenant, neighbour = service.create_tenant("leaving"), service.create_tenant("staying")
     for one in (tenant, neighbour):
         one.add_text("# Words\n\nThat will be gone.", metadata={"a": 1})
@@ -130,7 +130,7 @@ async def test_a_deleted_tenant_leaves_nothing(service: Service) -> None:
     assert neighbour.admin.post("/v1/search", json={"query": "words"}).json()["results"]
 
 
-def test_deleting_again_before_the_job_is_done_is_no_error(service: Service) -> None:
+def test_delete_tenant_again_before_job_ends_is_202_or_404(service: Service) -> None:
     tenant = service.create_tenant("twice")
     statuses = [service.operator.delete(f"/v1/tenants/{tenant.id}").status_code for _ in range(3)]
     assert statuses[0] == 202

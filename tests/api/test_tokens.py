@@ -72,7 +72,9 @@ def part(data: Any) -> str:
 
 
 @pytest.mark.parametrize("algorithm", KEYS)
-def test_a_token_is_a_credential(trusting: Service, issuer: TokenIssuer, tenant: Tenant, algorithm: str) -> None:
+def test_token_authenticates_with_its_role(
+    trusting: Service, issuer: TokenIssuer, tenant: Tenant, algorithm: str
+) -> None:
     client = trusting.create_client(KEYS[algorithm].sign(claims_for(issuer, tenant, "reader", sub="ada@example.com")))
     me = client.get("/v1/me").json()
     assert me["tenant"] == {"id": tenant.id, "name": "of tokens"}
@@ -83,20 +85,20 @@ def test_a_token_is_a_credential(trusting: Service, issuer: TokenIssuer, tenant:
     problem(client.post(DOCUMENTS, json={"text": "x"}), 403, "forbidden")
 
 
-def test_roles_are_those_of_keys(signed: Sign, tenant: Tenant) -> None:
+def test_token_roles_equal_key_roles(signed: Sign, tenant: Tenant) -> None:
     assert signed("writer").post(DOCUMENTS, json={"text": "A token's text."}).status_code == 202
     problem(signed("writer").get("/v1/api-keys"), 403, "forbidden")
     assert signed("admin").post("/v1/api-keys", json={"name": "k", "role": "reader"}).status_code == 201
     problem(signed("admin").post("/v1/tenants", json={"name": "mine"}), 403, "forbidden")
 
 
-def test_a_token_is_not_listed_as_a_key(signed: Sign, tenant: Tenant) -> None:
+def test_token_is_not_listed_as_key(signed: Sign, tenant: Tenant) -> None:
     client = signed()
     names = [key["name"] for key in client.get("/v1/api-keys").json()["items"]]
     assert names == ["first key"]
 
 
-def test_what_one_subject_has_sent_another_does_not_get(signed: Sign) -> None:
+def test_token_idempotency_responses_are_separate_per_subject(signed: Sign) -> None:
     headers = {"Idempotency-Key": "same"}
     first = signed(sub="ada").post(DOCUMENTS, json={"text": "Ada's."}, headers=headers).json()["id"]
     assert signed(sub="ada").post(DOCUMENTS, json={"text": "Ada's."}, headers=headers).json()["id"] == first
@@ -210,18 +212,18 @@ def home(trusting: Service) -> Tenant:
 
 
 @pytest.fixture(scope="module")
-def nobody(trusting: Service) -> httpx2.Client:
+def keyless(trusting: Service) -> httpx2.Client:
     return trusting.create_client()
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_token_that_is_not_valid(nobody: httpx2.Client, issuer: TokenIssuer, home: Tenant, name: str) -> None:
+def test_invalid_token_is_401(keyless: httpx2.Client, issuer: TokenIssuer, home: Tenant, name: str) -> None:
     headers = {"Authorization": f"Bearer {BAD[name](issuer, home)}"}
-    found = problem(nobody.get("/v1/me", headers=headers), 401, "unauthorized")
+    found = problem(keyless.get("/v1/me", headers=headers), 401, "unauthorized")
     assert found["detail"] == "The API key is not valid. Send a valid API key."  # the reply gives no reason
 
 
-def test_the_log_has_the_kind_of_fault_and_nothing_of_the_token(
+def test_invalid_token_log_has_reason_and_no_token(
     trusting: Service, issuer: TokenIssuer, tenant: Tenant, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = MAIN.sign(claims_for(issuer, tenant, exp=LONG_AGO, sub="someone-in-particular"))
@@ -233,34 +235,34 @@ def test_the_log_has_the_kind_of_fault_and_nothing_of_the_token(
     assert not [word for word in (*token.split("."), tenant.id, "someone-in-particular") if word in told]
 
 
-def test_the_same_tokens_without_a_fault_are_valid(trusting: Service, issuer: TokenIssuer, tenant: Tenant) -> None:
+def test_valid_token_variants_are_accepted(trusting: Service, issuer: TokenIssuer, tenant: Tenant) -> None:
     for claims in ({}, {"aud": ["another", AUDIENCE]}, {"nbf": None, "iat": None}, {"exp": int(time.time()) - 10}):
         token = MAIN.sign(claims_for(issuer, tenant, **claims))
         assert trusting.create_client(token).get("/v1/me").status_code == 200, claims
 
 
-def test_a_deleted_tenant_s_tokens_are_refused_at_once(trusting: Service, signed: Sign, tenant: Tenant) -> None:
+def test_token_of_deleted_tenant_is_401_immediately(trusting: Service, signed: Sign, tenant: Tenant) -> None:
     client = signed()
     assert client.get("/v1/me").status_code == 200
     trusting.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
     problem(client.get("/v1/me"), 401, "unauthorized")
 
 
-def test_a_renamed_tenant_has_its_new_name_at_once(trusting: Service, signed: Sign, tenant: Tenant) -> None:
+def test_token_of_renamed_tenant_shows_new_name_immediately(trusting: Service, signed: Sign, tenant: Tenant) -> None:
     client = signed()
     client.get("/v1/me").raise_for_status()
     trusting.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "renamed"}).raise_for_status()
     assert client.get("/v1/me").json()["tenant"]["name"] == "renamed"
 
 
-def test_one_tenant_s_token_does_not_reach_another(trusting: Service, signed: Sign) -> None:
+def test_token_of_one_tenant_does_not_reach_another(trusting: Service, signed: Sign) -> None:
     other = trusting.create_tenant("another")
     document = other.add_text("Another's text.")["id"]
     problem(signed().get(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
     assert signed().post("/v1/search", json={"query": "another's text"}).json()["results"] == []
 
 
-def test_where_no_issuer_is_named_a_token_is_none(service: Service, issuer: TokenIssuer) -> None:
+def test_token_without_configured_issuer_is_401(service: Service, issuer: TokenIssuer) -> None:
     other = service.create_tenant("without tokens")
     problem(service.create_client(MAIN.sign(claims_for(issuer, other))).get("/v1/me"), 401, "unauthorized")
 
@@ -282,7 +284,7 @@ def narrowing(
         yield running
 
 
-def test_tokens_may_be_narrowed(narrowing: Service, issuer: TokenIssuer) -> None:
+def test_token_claims_restrict_user_and_knowledge_bases(narrowing: Service, issuer: TokenIssuer) -> None:
     tenant = narrowing.create_tenant("narrowed")
     tenant.admin.post("/v1/knowledge-bases", json={"name": "closed"}).raise_for_status()
     opened, closed = (tenant.admin.get(f"/v1/knowledge-bases/{name}").json()["id"] for name in ("default", "closed"))
@@ -308,7 +310,7 @@ def test_tokens_may_be_narrowed(narrowing: Service, issuer: TokenIssuer) -> None
     assert client(bases=[other]).get("/v1/knowledge-bases").json()["items"] == []
 
 
-def test_while_the_issuer_does_not_tell_its_keys(
+def test_token_while_issuer_keys_are_unavailable_is_503(
     make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with TokenIssuer() as silent:

@@ -85,7 +85,7 @@ def ask(client: httpx2.Client, path: str = ALONE, **body: Any) -> dict[str, Any]
 
 
 @pytest.mark.parametrize("path", [ALONE, "/v1/search"])
-def test_a_conversation_is_searched_for_as_it_is_understood(tenant: Tenant, chat: ChatServer, path: str) -> None:
+def test_conversation_is_searched_by_reformulated_query(tenant: Tenant, chat: ChatServer, path: str) -> None:
     found = ask(tenant.admin, path, explain=True)
     assert (found["queries"], found["warnings"]) == ([STANDALONE], [])
     assert found["results"][0]["text"] == TEXTS["vans"]
@@ -96,7 +96,7 @@ def test_a_conversation_is_searched_for_as_it_is_understood(tenant: Tenant, chat
     assert [talk.body["model"] for talk in chat.text_requests] == ["rewriter", "rewriter"]
 
 
-def test_an_agent_gets_what_is_understood(tenant: Tenant, chat: ChatServer) -> None:
+def test_agent_search_uses_reformulated_query(tenant: Tenant, chat: ChatServer) -> None:
     reply = tenant.admin.post("/v1/agent-search", json={"messages": TALK, "top_k": 1})
     assert (reply.status_code, reply.json()) == (200, [TEXTS["vans"]])
     assert "rewrite;dur=" in reply.headers["Server-Timing"]
@@ -113,18 +113,18 @@ def test_an_agent_gets_what_is_understood(tenant: Tenant, chat: ChatServer) -> N
     ],
     ids=["turned off", "no conversation", "one turn", "given queries"],
 )
-def test_no_model_is_asked_without_need(tenant: Tenant, chat: ChatServer, body: dict[str, Any]) -> None:
+def test_transformers_without_need_call_no_model(tenant: Tenant, chat: ChatServer, body: dict[str, Any]) -> None:
     found = ask(tenant.admin, **body)
     assert (chat.text_requests, found["warnings"]) == ([], [])
 
 
-def test_a_question_beside_its_conversation_is_reformulated_on_request(tenant: Tenant, chat: ChatServer) -> None:
+def test_query_with_conversation_is_reformulated_on_request(tenant: Tenant, chat: ChatServer) -> None:
     found = ask(tenant.admin, query="And the price?", transformers=["reformulate"])
     assert found["queries"] == [STANDALONE]
     assert "And the price?" in chat.text_requests[0].last_message
 
 
-def test_they_run_one_after_the_other(tenant: Tenant, chat: ChatServer) -> None:
+def test_transformers_run_in_order(tenant: Tenant, chat: ChatServer) -> None:
     wished = [{"name": "multi_query", "options": {"num_queries": 1}}, "reformulate", "hyde"]
     found = ask(tenant.admin, transformers=wished, explain=True)
     again = f"{STANDALONE} again"
@@ -133,14 +133,14 @@ def test_they_run_one_after_the_other(tenant: Tenant, chat: ChatServer) -> None:
     assert found["results"][0]["text"] == TEXTS["vans"]
 
 
-def test_vectors_stay_as_they_are(tenant: Tenant, chat: ChatServer) -> None:
+def test_transformers_leave_vectors_unchanged(tenant: Tenant, chat: ChatServer) -> None:
     vector = {"vector": [1.0] + [0.0] * 63, "text": "bicycle"}
     found = ask(tenant.admin, messages=None, queries=[vector, "leave"], transformers=["multi_query"], explain=True)
     assert found["queries"] == ["leave", "leave again", "leave once more", "bicycle"]
 
 
 @pytest.mark.parametrize("how", [500, 401, "garbage", "not_json", "empty", "break_off"], ids=str)
-def test_a_model_that_fails_costs_only_a_warning(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
+def test_transformer_model_failure_is_a_warning(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
     chat.fail(how, times=2)
     found = ask(tenant.admin)
     assert (found["queries"], found["warnings"]) == (FALLBACK, [FAILED])
@@ -150,14 +150,14 @@ def test_a_model_that_fails_costs_only_a_warning(tenant: Tenant, chat: ChatServe
     ask(tenant.admin)
 
 
-def test_nonsense_costs_only_a_warning(tenant: Tenant, chat: ChatServer) -> None:
+def test_transformer_unreadable_reply_is_a_warning(tenant: Tenant, chat: ChatServer) -> None:
     chat.reply = lambda _: "I cannot do that."
     found = ask(tenant.admin)
     assert (found["queries"], found["warnings"]) == (FALLBACK, [FAILED])
 
 
 @pytest.mark.parametrize("transformers", [None, ["reformulate", "translate", "hyde"]], ids=["default", "named"])
-def test_a_model_that_never_answers_takes_its_share(
+def test_transformer_model_timeout_uses_its_share_of_time(
     tenant: Tenant, chat: ChatServer, transformers: list[str] | None
 ) -> None:
     chat.fail("slow", times=3)
@@ -176,7 +176,7 @@ def test_a_model_that_never_answers_takes_its_share(
     ask(tenant.admin)
 
 
-def test_an_agent_whose_model_fails_gets_no_error(talking: Service, chat: ChatServer) -> None:
+def test_agent_search_with_failing_model_succeeds(talking: Service, chat: ChatServer) -> None:
     chat.fail(500, times=2)
     empty = talking.create_tenant()
     reply = empty.admin.post("/v1/agent-search", json={"messages": TALK})
@@ -203,7 +203,7 @@ def ask_for(tenant: Tenant, agent: str) -> str:
     return best
 
 
-def test_an_agent_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
+def test_agent_binding_transformers_apply(tenant: Tenant, chat: ChatServer) -> None:
     own: dict[str, Any] = {"transformers": ["prompt_rewrite"], "rewrite_prompt": "A van is called a transporter."}
     tenant.admin.post("/v1/knowledge-bases", json={"name": "vans", "retrieval": own}).raise_for_status()
     tenant.add_text(TEXTS["vans"], kb="vans")
@@ -223,7 +223,7 @@ def test_an_agent_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
     assert chat.text_requests == []
 
 
-async def test_an_agents_transformer_that_is_gone_is_no_error(tenant: Tenant, chat: ChatServer) -> None:
+async def test_agent_binding_with_removed_transformer_uses_default(tenant: Tenant, chat: ChatServer) -> None:
     made = bind(tenant, "left-behind", "default", transformers=["keywords"])
     connection = await asyncpg.connect(tenant.service.urls.owner)
     set_to = (
@@ -242,7 +242,7 @@ async def test_an_agents_transformer_that_is_gone_is_no_error(tenant: Tenant, ch
     await connection.close()
 
 
-def test_a_knowledge_base_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
+def test_knowledge_base_transformers_apply(tenant: Tenant, chat: ChatServer) -> None:
     own: dict[str, Any] = {
         "strategy": "lexical",
         "top_k": 3,
@@ -274,7 +274,7 @@ def test_a_knowledge_base_has_its_own(tenant: Tenant, chat: ChatServer) -> None:
     ],
     ids=str,
 )
-def test_what_is_not_there_is_refused_by_name(tenant: Tenant, wished: list[Any], loc: list[Any]) -> None:
+def test_unknown_transformer_is_422(tenant: Tenant, wished: list[Any], loc: list[Any]) -> None:
     replies = {
         (): tenant.admin.post(ALONE, json={"query": "x", "transformers": wished}),
         ("retrieval",): tenant.admin.post(
@@ -288,7 +288,7 @@ def test_what_is_not_there_is_refused_by_name(tenant: Tenant, wished: list[Any],
         assert all(name in reply.json()["detail"] for reply in replies.values() for name in ("reformulate", "hyde"))
 
 
-def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
+def test_capabilities_list_transformers_with_options(tenant: Tenant) -> None:
     found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["transformers"]}
     names = {"reformulate", "prompt_rewrite", "translate", "keywords", "multi_query", "hyde", "decompose"}
     assert set(found) == names | {"retrieval_rewrite"}
@@ -301,7 +301,7 @@ def test_capabilities_name_them_with_their_options(tenant: Tenant) -> None:
     assert defaults["hyde"] == {"n_hypothetical": 1, "replace": False}
 
 
-def test_without_a_model_everything_is_searched_as_before(service: Service) -> None:
+def test_transformers_without_model_have_warning(service: Service) -> None:
     tenant = service.create_tenant()
     found = ask(tenant.admin)
     assert (found["queries"], found["warnings"]) == (FALLBACK, [])

@@ -70,14 +70,16 @@ def chunk(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("path", [DOCUMENTS, "/v1/search", "/v1/agent-search", "/v1/tenants"])
 @pytest.mark.parametrize("kind", [FORM, "application/json"])
-def test_a_bad_key_with_an_endless_body_is_refused_at_once(fragile: BreakableService, path: str, kind: str) -> None:
+def test_upload_invalid_key_with_endless_body_is_401_immediately(
+    fragile: BreakableService, path: str, kind: str
+) -> None:
     head = f"POST {path} HTTP/1.1\nHost: x\nAuthorization: Bearer wrong\nContent-Type: {kind}\n"
     head += "Transfer-Encoding: chunked\n"
     for begun in (b"", chunk(b"x" * 60_000)):
         assert talk(fragile.service, head, body=begun).startswith(b"HTTP/1.1 401 ")
 
 
-def test_role_and_knowledge_base_are_checked_before_the_body(fragile: BreakableService, small: Tenant) -> None:
+def test_upload_role_and_knowledge_base_are_checked_before_body(fragile: BreakableService, small: Tenant) -> None:
     reader = small.create_client("reader").headers["authorization"]
     admin = small.admin.headers["authorization"]
     for key, kb, status in ((reader, "default", b"403"), (admin, "nothing", b"404")):
@@ -88,7 +90,9 @@ def test_role_and_knowledge_base_are_checked_before_the_body(fragile: BreakableS
 
 
 @pytest.mark.parametrize("kind", [FORM, "application/json"])
-def test_a_declared_gigabyte_is_refused_before_it_is_sent(fragile: BreakableService, small: Tenant, kind: str) -> None:
+def test_upload_declared_length_above_limit_is_413_before_body(
+    fragile: BreakableService, small: Tenant, kind: str
+) -> None:
     key = small.admin.headers["authorization"]
     head = (
         f"POST {DOCUMENTS} HTTP/1.1\nHost: x\nAuthorization: {key}\nContent-Type: {kind}\nContent-Length: {1 << 30}\n"
@@ -103,7 +107,7 @@ def endless(begin: bytes, most: int) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("kind", [FORM, "application/json"])
-def test_a_body_of_unknown_length_is_counted(
+def test_upload_of_unknown_length_above_limit_is_413(
     fragile: BreakableService, small: Tenant, kind: str, temporary: Path
 ) -> None:
     begin = FORM_HEAD if kind == FORM else b'{"text": "'
@@ -113,14 +117,14 @@ def test_a_body_of_unknown_length_is_counted(
     assert left_behind(small, fragile.data_dir, temporary) == ([], [], [])
 
 
-def test_the_limit_is_exact(fragile: BreakableService) -> None:
+def test_upload_limit_is_exact(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("exact")
     whole = ("words " * UPLOAD_LIMIT)[:UPLOAD_LIMIT].encode()
     problem(tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole + b"x")}), 413, "too_large")
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole)}).json()["bytes"] == UPLOAD_LIMIT
 
 
-def test_a_file_becomes_a_document(service: Service, tenant: Tenant) -> None:
+def test_upload_file_creates_document(service: Service, tenant: Tenant) -> None:
     content = (SAMPLES / "notes.md").read_bytes()
     form = {
         "metadata": json.dumps({"team": "ops", "year": 2024}),
@@ -165,7 +169,7 @@ def test_a_file_becomes_a_document(service: Service, tenant: Tenant) -> None:
     assert tenant.admin.get(reply.headers["location"]).json() == document
 
 
-def test_without_waiting_it_is_queued(tenant: Tenant) -> None:
+def test_upload_without_wait_is_queued(tenant: Tenant) -> None:
     reply = tenant.admin.post(DOCUMENTS, json={"text": "Words that are queued."})
     assert reply.status_code == 202
     assert reply.json()["status"] in ("queued", "parsing", "chunking", "embedding")
@@ -181,7 +185,7 @@ def test_without_waiting_it_is_queued(tenant: Tenant) -> None:
         ("<html><p>words</html>", "text/html", "text/html"),
     ],
 )
-def test_a_text_becomes_a_document(tenant: Tenant, text: str, given: str | None, kind: str) -> None:
+def test_upload_text_creates_document(tenant: Tenant, text: str, given: str | None, kind: str) -> None:
     body = {"text": text, "metadata": {"a": {"b": [1, None]}}, **({"media_type": given} if given else {})}
     reply = tenant.admin.post(DOCUMENTS, params={"wait": 60}, json=body)
     assert (reply.status_code, reply.json()["media_type"], reply.json()["status"]) == (201, kind, "ready")
@@ -272,7 +276,7 @@ BAD_FILES: dict[str, Bad] = {
 }  # fmt: skip
 
 
-def test_bad_input_gets_a_clear_error_and_leaves_nothing(service: Service, temporary: Path) -> None:
+def test_upload_invalid_input_is_refused_and_leaves_nothing(service: Service, temporary: Path) -> None:
     tenant = service.create_tenant("bad input")
     failed = 0
     for name, (request, status, code) in BAD_FILES.items():
@@ -297,7 +301,7 @@ def test_bad_input_gets_a_clear_error_and_leaves_nothing(service: Service, tempo
     assert tenant.add_text("The worker is alive.")["status"] == "ready"
 
 
-def test_a_file_with_nul_bytes_is_read_without_them(tenant: Tenant) -> None:
+def test_upload_nul_bytes_are_removed_from_text(tenant: Tenant) -> None:
     document = tenant.upload(SAMPLES / "nul.txt")
     assert document["status"] == "ready"
     chunks = tenant.admin.get(f"{DOCUMENTS}/{document['id']}/chunks").json()["items"]
@@ -306,11 +310,11 @@ def test_a_file_with_nul_bytes_is_read_without_them(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("wait", ["-1", "61", "nan", "inf", "x", "", "%00"])
-def test_times_to_wait_that_are_none(service: Service, tenant: Tenant, wait: str) -> None:
+def test_upload_invalid_wait_is_422(service: Service, tenant: Tenant, wait: str) -> None:
     problem(tenant.admin.post(f"{DOCUMENTS}?wait={wait}", json={"text": "x"}), 422)
 
 
-def test_file_names_lose_their_path_and_keep_their_letters(tenant: Tenant) -> None:
+def test_upload_file_name_loses_path(tenant: Tenant) -> None:
     for given, kept in (
         ("../../etc/passwd", "passwd"),
         ("履歴書 2024.txt", "履歴書 2024.txt"),
@@ -320,7 +324,7 @@ def test_file_names_lose_their_path_and_keep_their_letters(tenant: Tenant) -> No
         assert (reply.status_code, reply.json()["source"]) == (202, kept)
 
 
-def test_revoked_and_expired_keys_are_refused_at_once(service: Service, tenant: Tenant) -> None:
+def test_upload_with_revoked_or_expired_key_is_401(service: Service, tenant: Tenant) -> None:
     made = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "writer"}).json()
     writer = service.create_client(made["key"])
     assert writer.post(DOCUMENTS, json={"text": "before"}).status_code == 202
@@ -330,7 +334,7 @@ def test_revoked_and_expired_keys_are_refused_at_once(service: Service, tenant: 
     assert [document["bytes"] for document in tenant.admin.get(DOCUMENTS).json()["items"]] == [6]
 
 
-def test_the_model_being_away_fails_the_document_and_says_so(fragile: BreakableService) -> None:
+def test_upload_with_unavailable_model_fails_document_with_reason(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("no model")
     fragile.embedding.fail(400, times=None)
     try:
@@ -343,7 +347,7 @@ def test_the_model_being_away_fails_the_document_and_says_so(fragile: BreakableS
     assert (again.status_code, again.json()["status"], again.json()["id"]) == (201, "ready", document["id"])
 
 
-def test_a_document_may_expire_and_be_dynamic(tenant: Tenant) -> None:
+def test_upload_with_expiry_and_dynamic_stores_both(tenant: Tenant) -> None:
     soon = {"expires_at": "2999-01-01T01:00:00+01:00"}
     text = tenant.admin.post(DOCUMENTS, json={"text": "For a while.", "dynamic": True, **soon})
     file = tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", b"A file.")}, data={"dynamic": "true", **soon})
@@ -355,7 +359,7 @@ def test_a_document_may_expire_and_be_dynamic(tenant: Tenant) -> None:
         assert (shown["dynamic"], shown["expires_at"]) == (True, document["expires_at"])
 
 
-def test_the_same_bytes_again_may_put_off_the_end(tenant: Tenant) -> None:
+def test_upload_same_bytes_can_extend_expiry(tenant: Tenant) -> None:
     body = {"text": "For a while.", "expires_at": "2998-01-01T00:00:00Z"}
     first = tenant.admin.post(DOCUMENTS, json=body).json()
     for expires_at, shown in (
@@ -371,13 +375,13 @@ def test_the_same_bytes_again_may_put_off_the_end(tenant: Tenant) -> None:
     assert tenant.admin.get(f"{DOCUMENTS}/{first['id']}").json()["expires_at"] == "2997-01-01T00:00:00.000Z"
 
 
-def test_a_new_version_has_an_end_of_its_own(tenant: Tenant) -> None:
+def test_upload_new_version_has_its_own_expiry(tenant: Tenant) -> None:
     body = {"text": "The first.", "external_id": "e", "expires_at": "2998-01-01T00:00:00Z", "dynamic": True}
     tenant.admin.post(DOCUMENTS, json=body).raise_for_status()
     second = tenant.admin.post(DOCUMENTS, json={"text": "The second.", "external_id": "e"}).json()
     assert (second["version"], second["expires_at"], second["dynamic"]) == (2, None, False)
 
 
-def test_the_operator_has_documents_of_no_tenant(service: Service) -> None:
+def test_operator_key_has_system_tenant(service: Service) -> None:
     assert service.create_client(OPERATOR_KEY).get("/v1/me").json()["key"]["role"] == "operator"
     problem(service.create_client(OPERATOR_KEY).get("/v1/knowledge-bases/nothing"), 404)

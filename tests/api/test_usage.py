@@ -25,14 +25,14 @@ def today() -> date:
     return get_day_with_time_left()
 
 
-def test_a_tenant_that_has_done_nothing(tenant: Tenant, today: date) -> None:
+def test_usage_without_activity_is_zero(tenant: Tenant, today: date) -> None:
     found = usage(tenant.admin)
     assert (found["to"], found["by"], found["items"]) == (str(today), "day", [])
     assert found["from"] == str(today - timedelta(days=29))
     assert found["storage"] == {"documents": 0, "stored_bytes": 0, "chunks": 0}
 
 
-def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant, today: date) -> None:
+def test_usage_counts_by_day_and_key(service: Service, tenant: Tenant, today: date) -> None:
     writer, stranger = tenant.create_client("writer"), service.create_tenant("stranger")
     text = "# Waders\n\nThe avocet has a bill that bends upwards."
     assert writer.post(DOCUMENTS, params={"wait": 30}, json={"text": text}).json()["status"] == "ready"
@@ -61,7 +61,7 @@ def test_what_was_done_by_day_and_by_key(service: Service, tenant: Tenant, today
     assert (theirs["uploads"], theirs["searches"]) == (1, 1)
 
 
-def test_what_is_deleted_was_used_all_the_same(tenant: Tenant, today: date) -> None:
+def test_usage_of_deleted_documents_is_counted(tenant: Tenant, today: date) -> None:
     document = tenant.add_text("It comes, and it goes.")
     tenant.admin.delete(f"{DOCUMENTS}/{document['id']}").raise_for_status()
     found = usage(tenant.admin, to=str(today))
@@ -69,7 +69,7 @@ def test_what_is_deleted_was_used_all_the_same(tenant: Tenant, today: date) -> N
     assert found["items"][0]["documents"] == 1
 
 
-def test_other_days_have_nothing(tenant: Tenant, today: date) -> None:
+def test_usage_of_other_days_is_empty(tenant: Tenant, today: date) -> None:
     tenant.add_text("Today.")
     yesterday = str(today - timedelta(days=1))
     assert usage(tenant.admin, to=yesterday)["items"] == []
@@ -83,17 +83,17 @@ def test_other_days_have_nothing(tenant: Tenant, today: date) -> None:
         {"from": "2026-01-02", "to": "2026-01-01"}, {"from": "9999-12-31"},
     ],
 )  # fmt: skip
-def test_times_that_are_none(tenant: Tenant, query: dict[str, str]) -> None:
+def test_usage_with_invalid_dates_is_422(tenant: Tenant, query: dict[str, str]) -> None:
     problem(tenant.admin.get("/v1/usage", params=query), 422, "invalid")
 
 
-def test_the_ends_of_the_calendar(tenant: Tenant) -> None:
+def test_usage_accepts_ends_of_calendar(tenant: Tenant) -> None:
     assert usage(tenant.admin, to="0002-01-01")["from"] == "0001-12-03"
     assert usage(tenant.admin, **{"from": "9998-12-31", "to": "9998-12-31"})["items"] == []
     for day in ("0001-01-01", "9999-12-31"):
         problem(tenant.admin.get("/v1/usage", params={"from": day, "to": day}), 422, "invalid")
 
 
-def test_a_narrowed_key_sees_none_of_it(tenant: Tenant) -> None:
+def test_usage_with_restricted_key_is_403(tenant: Tenant) -> None:
     for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "u"}):
         problem(tenant.create_client("admin", **narrowing).get("/v1/usage"), 403, "forbidden")

@@ -43,7 +43,7 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_the_same_bytes_again_are_the_same_document(tenant: Tenant) -> None:
+def test_upload_same_bytes_returns_existing_document(tenant: Tenant) -> None:
     first = put(tenant.admin, "The ferry sails at noon.", title="Ferry", metadata='{"year": 2023}')
     assert first.status_code == 201
     again = put(tenant.admin, "The ferry sails at noon.", name="other.txt")
@@ -73,7 +73,7 @@ def test_the_same_bytes_again_are_the_same_document(tenant: Tenant) -> None:
     assert len(tenant.admin.get(DOCUMENTS).json()["items"]) == 1
 
 
-def test_the_same_bytes_again_may_become_dynamic(tenant: Tenant) -> None:
+def test_upload_same_bytes_can_become_dynamic(tenant: Tenant) -> None:
     steps: list[tuple[dict[str, Any], bool]] = [
         ({}, False),
         ({"dynamic": "true"}, True),
@@ -87,7 +87,7 @@ def test_the_same_bytes_again_may_become_dynamic(tenant: Tenant) -> None:
         assert len(texts(tenant, "canal", filter={"$dynamic": True})) == dynamic
 
 
-def test_the_same_bytes_elsewhere_are_another_document(tenant: Tenant) -> None:
+def test_upload_same_bytes_elsewhere_creates_document(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "other"}).raise_for_status()
     ids = {put(tenant.admin, "Same words.", wait=0).json()["id"]}
     for fields in ({"user_id": "u"}, {"chat_id": "c"}, {"chat_id": "c", "agent_id": "a"}, {"external_id": "e"}):
@@ -98,7 +98,7 @@ def test_the_same_bytes_elsewhere_are_another_document(tenant: Tenant) -> None:
     assert len({*ids, other.json()["id"]}) == 6
 
 
-def test_a_failed_document_is_tried_again(tenant: Tenant) -> None:
+def test_upload_again_retries_failed_document(tenant: Tenant) -> None:
     content = (SAMPLES / "truncated.pdf").read_bytes()
     failed = put(tenant.admin, content, name="a.pdf")
     assert (failed.status_code, failed.json()["status"]) == (202, "failed")
@@ -109,7 +109,7 @@ def test_a_failed_document_is_tried_again(tenant: Tenant) -> None:
     assert (last["status"], last["version"]) == ("failed", 1)
 
 
-def test_other_bytes_under_an_external_id_are_the_next_version(service: Service, tenant: Tenant) -> None:
+def test_upload_other_bytes_with_external_id_creates_next_version(service: Service, tenant: Tenant) -> None:
     first = put(tenant.admin, "The harbour opens at six.", external_id="h").json()
     second = put(tenant.admin, "The harbour opens at seven.", external_id="h", name="b.txt")
     assert second.status_code == 201
@@ -122,7 +122,7 @@ def test_other_bytes_under_an_external_id_are_the_next_version(service: Service,
     eventually(lambda: objects(service, tenant) == [content])
 
 
-def test_a_failed_version_leaves_the_old_one_as_it_was(service: Service, tenant: Tenant) -> None:
+def test_failed_version_leaves_live_version(service: Service, tenant: Tenant) -> None:
     put(tenant.admin, "The lighthouse was built in 1901.", external_id="l", metadata='{"year": 1901}')
     broken = put(tenant.admin, (SAMPLES / "truncated.pdf").read_bytes(), external_id="l", name="b.pdf").json()
     assert (broken["version"], broken["live_version"], broken["status"]) == (2, 1, "failed")
@@ -143,7 +143,7 @@ def test_a_failed_version_leaves_the_old_one_as_it_was(service: Service, tenant:
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_what_is_live_stays_as_dynamic_as_it_was_uploaded(tenant: Tenant, dynamic: bool) -> None:
+def test_live_version_preserves_its_dynamic_flag(tenant: Tenant, dynamic: bool) -> None:
     """The new version failed with another value, and a promotion has updated the chunks' metadata since."""
     name, words = f"buoy-{dynamic}", f"The buoy rings, {dynamic}."
     said, other = json.dumps(dynamic), json.dumps(not dynamic)
@@ -156,7 +156,7 @@ def test_what_is_live_stays_as_dynamic_as_it_was_uploaded(tenant: Tenant, dynami
     assert (words in texts(tenant, "buoy", exclude_dynamic=True)) == (not dynamic)
 
 
-def test_the_old_version_answers_until_the_new_one_is_whole(tenant: Tenant) -> None:
+def test_live_version_answers_until_new_version_is_complete(tenant: Tenant) -> None:
     def text(number: int) -> str:
         return "\n\n".join(
             f"Paragraph {place} of edition{number} about the quarry. " + "stone " * 120 for place in range(40)
@@ -181,7 +181,7 @@ def test_the_old_version_answers_until_the_new_one_is_whole(tenant: Tenant) -> N
     assert all("edition2" in passage or "edition" not in passage for passage in texts(tenant, "quarry"))
 
 
-def test_the_same_bytes_at_a_time_are_one_document(service: Service, tenant: Tenant) -> None:
+def test_concurrent_uploads_of_same_bytes_create_one_document(service: Service, tenant: Tenant) -> None:
     with ThreadPoolExecutor(THREADS) as threads:
         replies = list(threads.map(lambda n: put(tenant.admin, "All at a time.", title=f"t{n}"), range(THREADS)))
     assert {reply.status_code for reply in replies} <= {200, 201}
@@ -192,7 +192,9 @@ def test_the_same_bytes_at_a_time_are_one_document(service: Service, tenant: Ten
 
 
 @pytest.mark.parametrize("begun", [False, True])
-def test_other_bytes_at_a_time_end_in_one_newest_version(service: Service, tenant: Tenant, begun: bool) -> None:
+def test_concurrent_uploads_of_other_bytes_leave_one_newest_version(
+    service: Service, tenant: Tenant, begun: bool
+) -> None:
     if begun:
         put(tenant.admin, "The beginning of the race.", external_id="race")
     with ThreadPoolExecutor(THREADS) as threads:
@@ -212,7 +214,7 @@ def test_other_bytes_at_a_time_end_in_one_newest_version(service: Service, tenan
     eventually(lambda: objects(service, tenant) == [content])
 
 
-def test_a_document_that_is_deleted_while_it_is_uploaded_again(service: Service, tenant: Tenant) -> None:
+def test_upload_concurrent_with_deletion_ends_consistent(service: Service, tenant: Tenant) -> None:
     def delete(_: int) -> int:
         for document in tenant.admin.get(DOCUMENTS).json()["items"]:
             tenant.admin.delete(f"{DOCUMENTS}/{document['id']}")
@@ -230,7 +232,7 @@ def test_a_document_that_is_deleted_while_it_is_uploaded_again(service: Service,
     eventually(lambda: objects(service, tenant) == [b"The last word."])
 
 
-def test_deleted_documents_lose_their_originals(service: Service, tenant: Tenant) -> None:
+def test_delete_document_deletes_original(service: Service, tenant: Tenant) -> None:
     document = put(tenant.admin, "Soon to be gone.").json()
     assert objects(service, tenant) == [b"Soon to be gone."]
     assert tenant.admin.delete(f"{DOCUMENTS}/{document['id']}").status_code == 204

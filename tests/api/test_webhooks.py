@@ -34,7 +34,7 @@ def deliveries(tenant: Tenant, webhook: dict[str, Any], **query: Any) -> list[di
     return items
 
 
-def test_one_is_made_shown_changed_and_deleted(tenant: Tenant) -> None:
+def test_webhook_can_be_created_read_changed_and_deleted(tenant: Tenant) -> None:
     made = make(tenant, NOWHERE, "document.ready", "quota.near", "document.ready", description="The CRM")
     secret = made.pop("secret")
     assert secret.startswith("whsec_")
@@ -80,24 +80,24 @@ def test_one_is_made_shown_changed_and_deleted(tenant: Tenant) -> None:
     ],
     ids=str,
 )
-def test_what_is_refused(tenant: Tenant, body: dict[str, Any]) -> None:
+def test_webhook_with_invalid_body_is_422(tenant: Tenant, body: dict[str, Any]) -> None:
     problem(tenant.admin.post(WEBHOOKS, json=body), 422, "invalid")
     assert tenant.admin.get(WEBHOOKS).json()["items"] == []
 
 
 @pytest.mark.parametrize("changes", [{"url": "https://10.0.0.1/"}, {"url": None}, {"events": None}, {"events": []}])
-def test_changes_that_are_refused(tenant: Tenant, changes: dict[str, Any]) -> None:
+def test_webhook_with_invalid_change_is_422(tenant: Tenant, changes: dict[str, Any]) -> None:
     made = make(tenant, NOWHERE, "quota.near")
     path = f"{WEBHOOKS}/{made['id']}"
     problem(tenant.admin.patch(path, json=changes), 422, "invalid")
     assert tenant.admin.get(path).json() == {name: value for name, value in made.items() if name != "secret"}
 
 
-def test_a_public_address_needs_no_leave(tenant: Tenant) -> None:
+def test_webhook_with_public_address_is_accepted(tenant: Tenant) -> None:
     assert make(tenant, "https://1.1.1.1/hooks?x=1", "quota.near")["url"] == "https://1.1.1.1/hooks?x=1"
 
 
-def test_there_are_not_too_many(tenant: Tenant) -> None:
+def test_webhook_above_limit_of_fifty_is_409(tenant: Tenant) -> None:
     for _ in range(50):
         make(tenant, NOWHERE, "quota.near")
     problem(tenant.admin.post(WEBHOOKS, json={"url": NOWHERE, "events": ["quota.near"]}), 409, "too_many_webhooks")
@@ -108,7 +108,7 @@ def test_there_are_not_too_many(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("narrowing", [{"knowledge_bases": ["default"]}, {"user_id": "u"}])
-def test_a_narrowed_key_has_no_webhooks(tenant: Tenant, narrowing: dict[str, Any]) -> None:
+def test_webhook_with_restricted_key_is_403(tenant: Tenant, narrowing: dict[str, Any]) -> None:
     made = make(tenant, NOWHERE, "quota.near")
     client, path = tenant.create_client("admin", **narrowing), f"{WEBHOOKS}/{made['id']}"
     problem(client.get(WEBHOOKS), 403, "forbidden")
@@ -117,7 +117,7 @@ def test_a_narrowed_key_has_no_webhooks(tenant: Tenant, narrowing: dict[str, Any
         problem(reply, 403, "forbidden")
 
 
-def test_a_secret_is_shown_once(tenant: Tenant) -> None:
+def test_webhook_secret_is_returned_once(tenant: Tenant) -> None:
     body = {"url": NOWHERE, "events": ["quota.near"]}
     headers = {"Idempotency-Key": "one-webhook"}
     made = tenant.admin.post(WEBHOOKS, json=body, headers=headers).json()
@@ -126,7 +126,7 @@ def test_a_secret_is_shown_once(tenant: Tenant) -> None:
     assert made["secret"] not in str(again)
 
 
-def test_a_document_that_is_ready_is_told(tenant: Tenant, receiver: WebhookReceiver) -> None:
+def test_webhook_ready_document_sends_event_without_content(tenant: Tenant, receiver: WebhookReceiver) -> None:
     webhook = make(tenant, f"{receiver.address}/carrel", "document.ready", "document.deleted")
     document = tenant.add_text("The quetzal flies.", title="Of birds")
     (request,) = receiver.wait_for(1)
@@ -145,7 +145,7 @@ def test_a_document_that_is_ready_is_told(tenant: Tenant, receiver: WebhookRecei
         assert all(text not in one.body for one in receiver.received)
 
 
-def test_a_try(tenant: Tenant, receiver: WebhookReceiver) -> None:
+def test_webhook_test_sends_event(tenant: Tenant, receiver: WebhookReceiver) -> None:
     webhook = make(tenant, receiver.address, "quota.near")
     path = f"{WEBHOOKS}/{webhook['id']}"
     reply = tenant.admin.post(f"{path}/test")
@@ -158,7 +158,7 @@ def test_a_try(tenant: Tenant, receiver: WebhookReceiver) -> None:
     problem(tenant.admin.post(f"{path}/test"), 409, "webhook_disabled")
 
 
-def test_it_is_sent_again_under_the_same_id(tenant: Tenant, receiver: WebhookReceiver) -> None:
+def test_webhook_replay_sends_same_delivery_id(tenant: Tenant, receiver: WebhookReceiver) -> None:
     webhook = make(tenant, receiver.address, "knowledge_base.created")
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "birds"}).json()
     receiver.wait_for(1)
@@ -178,7 +178,7 @@ def test_it_is_sent_again_under_the_same_id(tenant: Tenant, receiver: WebhookRec
         problem(reply, 404, "delivery_not_found")
 
 
-def test_deliveries_by_page_and_status(tenant: Tenant) -> None:
+def test_webhook_deliveries_are_paged_and_filtered(tenant: Tenant) -> None:
     webhook = make(tenant, NOWHERE, "knowledge_base.created")
     for name in ("one", "two", "three"):
         tenant.admin.post("/v1/knowledge-bases", json={"name": name}).raise_for_status()
@@ -192,7 +192,7 @@ def test_deliveries_by_page_and_status(tenant: Tenant) -> None:
     problem(tenant.admin.get(path, params={"status": "lost"}), 422, "invalid")
 
 
-def test_another_secret_beside_the_old_one(tenant: Tenant, receiver: WebhookReceiver) -> None:
+def test_webhook_rotated_secret_and_old_one_both_sign(tenant: Tenant, receiver: WebhookReceiver) -> None:
     webhook = make(tenant, receiver.address, "quota.near")
     path = f"{WEBHOOKS}/{webhook['id']}"
     rotated = tenant.admin.post(f"{path}/rotate", json={"overlap_seconds": 3600})

@@ -57,13 +57,13 @@ def contracts() -> dict[str, str]:
     return {contract["id"]: contract["name"] for contract in declared}
 
 
-def test_the_contracts_are_kept() -> None:
+def test_import_contracts_hold() -> None:
     code, output = lint(ROOT)
     assert code == 0, output
     assert set(re.findall(r"^(.+) KEPT$", output, re.MULTILINE)) == set(contracts().values())
 
 
-def test_each_contract_can_be_broken(tmp_path: Path) -> None:
+def test_import_contracts_each_detect_a_violation(tmp_path: Path) -> None:
     assert set(VIOLATIONS) == set(contracts()), "a contract without a violation that it refuses, or the reverse"
     copy_packages(tmp_path)
     for place, line in [*VIOLATIONS.values(), *OTHER_HALVES.values()]:
@@ -74,7 +74,7 @@ def test_each_contract_can_be_broken(tmp_path: Path) -> None:
     assert set(re.findall(r"^(.+) BROKEN$", output, re.MULTILINE)) == set(contracts().values())
 
 
-def test_a_new_package_must_find_its_place(tmp_path: Path) -> None:
+def test_import_contracts_require_a_place_for_new_packages(tmp_path: Path) -> None:
     copy_packages(tmp_path)
     for place in ("app/newcomer", "app/api/new_api"):
         (tmp_path / place).mkdir()

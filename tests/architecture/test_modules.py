@@ -53,7 +53,7 @@ def trees() -> dict[str, ast.Module]:
     return {name_of(module): parse(module) for module in MODULES}
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_modules_of_app_exist() -> None:
     assert len(MODULES) > 100
 
 
@@ -79,7 +79,7 @@ def count_code_lines(function: Function) -> int:
     return (function.end_lineno or 0) - function.lineno + 1 - docstring_lines
 
 
-def test_every_module_says_in_one_paragraph_what_it_is(trees: dict[str, ast.Module]) -> None:
+def test_modules_begin_with_one_paragraph_of_description(trees: dict[str, ast.Module]) -> None:
     assert [name for name, tree in trees.items() if not re.match(r"\S.*[.…!](\n|$)", first_paragraph(tree))] == []
 
 
@@ -87,7 +87,7 @@ def first_paragraph(tree: ast.Module) -> str:
     return (ast.get_docstring(tree) or "").split("\n\n")[0].replace("\n", " ")
 
 
-def test_no_name_says_nothing() -> None:
+def test_module_names_have_meaning() -> None:
     parts = {part for module in MODULES for part in module.relative_to(APP).with_suffix("").parts}
     assert parts & FORBIDDEN_NAMES == set()
 

@@ -87,7 +87,7 @@ async def owner(database: DatabaseUrls) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
-async def tables_without_walls(owner: asyncpg.Connection) -> set[str]:
+async def unprotected_tables(owner: asyncpg.Connection) -> set[str]:
     """Return the tenants' tables whose row-level security is off, not forced, or without a policy for a role."""
     found = set()
     for table in await owner.fetch(TABLES):
@@ -119,10 +119,10 @@ async def tables_without_walls(owner: asyncpg.Connection) -> set[str]:
     return found
 
 
-async def test_every_table_of_tenants_has_its_walls(owner: asyncpg.Connection) -> None:
+async def test_tenant_tables_have_forced_row_level_security(owner: asyncpg.Connection) -> None:
     names = {row["relname"] for row in await owner.fetch(TABLES)}
     assert {"tenant", "document", "chunk", "chunk_embedding_384", "term_document_frequency", "job"} <= names
-    assert await tables_without_walls(owner) == set()
+    assert await unprotected_tables(owner) == set()
 
 
 @pytest.mark.parametrize(
@@ -138,9 +138,9 @@ async def test_every_table_of_tenants_has_its_walls(owner: asyncpg.Connection) -
         ("create policy leak on api_key to public using (true)", "api_key"),
     ],
 )
-async def test_a_gap_is_noticed(owner: asyncpg.Connection, change: str, table: str) -> None:
+async def test_tables_without_policies_detects_a_gap(owner: asyncpg.Connection, change: str, table: str) -> None:
     await owner.execute(change)
-    assert await tables_without_walls(owner) == {table}
+    assert await unprotected_tables(owner) == {table}
 
 
 async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Connection) -> None:
@@ -249,7 +249,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
     }
 
 
-async def test_locks_are_taken_on_tables_and_rows_that_take_rights(owner: asyncpg.Connection) -> None:
+async def test_locks_are_taken_on_tables_and_rows_with_privileges(owner: asyncpg.Connection) -> None:
     """Every login of the database can take any advisory lock, even the login of a SQL view."""
     sources = Path(app.__file__).parent.rglob("*.py")
     taking = re.compile(r"pg_(try_)?advisory_\w*lock\w*\(")
@@ -264,13 +264,13 @@ async def test_locks_are_taken_on_tables_and_rows_that_take_rights(owner: asyncp
                 assert not await owner.fetchval("select has_table_privilege($1, $2, $3)", role, table["name"], kind)
 
 
-async def test_the_plain_role_cannot_read_what_is_alembics(owner: asyncpg.Connection) -> None:
+async def test_application_role_cannot_read_alembic_version(owner: asyncpg.Connection) -> None:
     for role in (APP, SEARCH, CONTROL, SQL_VIEW, "carrel_runtime"):
         for kind in ("select", "insert", "update", "delete"):
             assert not await owner.fetchval("select has_table_privilege($1, 'alembic_version', $2)", role, kind)
 
 
-async def test_nobody_of_ours_can_make_anything(owner: asyncpg.Connection) -> None:
+async def test_service_roles_cannot_create_objects(owner: asyncpg.Connection) -> None:
     for role in (APP, SEARCH, CONTROL, SQL_VIEW, "carrel_runtime"):
         assert not await owner.fetchval("select has_schema_privilege($1, 'public', 'create')", role), role
         assert not await owner.fetchval("select has_database_privilege($1, current_database(), 'create')", role), role
@@ -307,7 +307,7 @@ def wrong_with(function: Any) -> list[str]:
     return wrong
 
 
-async def test_functions_have_their_properties(owner: asyncpg.Connection) -> None:
+async def test_functions_have_required_properties(owner: asyncpg.Connection) -> None:
     functions = await owner.fetch(OURS)
     assert {function["proname"] for function in functions} > CALLABLE
     assert {function["proname"]: wrong_with(function) for function in functions if wrong_with(function)} == {}
@@ -338,12 +338,12 @@ async def test_functions_have_their_properties(owner: asyncpg.Connection) -> Non
         ),
     ],
 )
-async def test_a_careless_function_is_noticed(owner: asyncpg.Connection, change: str, reason: str) -> None:
+async def test_careless_function_is_detected(owner: asyncpg.Connection, change: str, reason: str) -> None:
     await owner.execute(change)
     assert any(reason in wrong_with(function) for function in await owner.fetch(OURS) if function["proname"] == "f")
 
 
-async def test_only_the_listed_functions_can_be_called(owner: asyncpg.Connection) -> None:
+async def test_only_listed_functions_can_be_called(owner: asyncpg.Connection) -> None:
     for function in await owner.fetch(OURS):
         for role in ("carrel_runtime", APP):
             allowed = await owner.fetchval(
@@ -385,7 +385,7 @@ async def test_keys_begin_with_the_tenant(owner: asyncpg.Connection) -> None:
     assert await owner.fetchval("select count(*) from pg_sequence") == 0
 
 
-async def test_there_is_nothing_else_that_could_look_over_a_wall(owner: asyncpg.Connection) -> None:
+async def test_no_other_object_can_bypass_row_level_security(owner: asyncpg.Connection) -> None:
     views = await owner.fetchval(
         "select count(*) from pg_class where relnamespace = 'public'::regnamespace and relkind in ('v', 'm', 'f', 'S')"
     )

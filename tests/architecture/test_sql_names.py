@@ -42,7 +42,7 @@ def faults_in(sql: str) -> dict[str, list[str]]:
     return found
 
 
-def test_sql_names_keep_the_rules() -> None:
+def test_sql_names_hold_no_private_words() -> None:
     faults = {path: faults_in(text) for path, text in sql_files().items()}
     assert len(faults) > 90
     assert {path: names for path, names in faults.items() if names} == {}
@@ -58,9 +58,9 @@ def test_sql_names_keep_the_rules() -> None:
         ("return query execute 'select x from lex_totals'", "lex_totals"),
     ],
 )
-def test_former_name_is_noticed(sql: str, name: str) -> None:
+def test_former_sql_name_is_detected(sql: str, name: str) -> None:
     assert set(faults_in(sql)) == {name}
 
 
-def test_comments_and_messages_are_no_names() -> None:
+def test_sql_comments_and_messages_are_not_names() -> None:
     assert faults_in("-- Tell it.\nraise exception 'Ingestion was given up.'; select least(1, 2)") == {}

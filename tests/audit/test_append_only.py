@@ -53,7 +53,7 @@ async def left(owner: asyncpg.Connection) -> list[tuple[UUID, str]]:
     ],
 )
 @pytest.mark.parametrize("tenant", [A, B, SYSTEM_TENANT, None], ids=["a", "b", "system", "nobody"])
-async def test_nobody_changes_what_was_told(
+async def test_audit_event_cannot_be_changed(
     database: DatabaseUrls, owner: asyncpg.Connection, statement: str, tenant: UUID | None
 ) -> None:
     async with acting(database.app, tenant) as connection:
@@ -66,7 +66,7 @@ async def test_nobody_changes_what_was_told(
     [(A, 2), (B, 0), (SYSTEM_TENANT, 2), (None, 0)],
     ids=["a", "b", "system", "nobody"],
 )
-async def test_each_sees_its_own_and_the_operator_tenants_too(
+async def test_audit_event_is_visible_to_its_tenant_and_operator(
     database: DatabaseUrls, tenant: UUID | None, seen: int
 ) -> None:
     async with acting(database.app, tenant) as connection:
@@ -78,14 +78,14 @@ async def test_each_sees_its_own_and_the_operator_tenants_too(
 
 
 @pytest.mark.parametrize("tenant", [B, SYSTEM_TENANT, None], ids=["b", "system", "nobody"])
-async def test_nobody_adds_to_anothers(database: DatabaseUrls, tenant: UUID | None) -> None:
+async def test_audit_event_cannot_be_added_for_another_tenant(database: DatabaseUrls, tenant: UUID | None) -> None:
     async with acting(database.app, tenant) as connection:
         for action in ("document.create", "tenant.create"):
             assert isinstance(await attempt(connection, ADD, A, timedelta(), action), REFUSED)
 
 
 @pytest.mark.parametrize("keep", [timedelta(), timedelta(days=-400), timedelta(days=8), None])
-async def test_whoever_removes_what_is_old_leaves_a_week(
+async def test_remove_old_audit_events_leaves_at_least_a_week(
     database: DatabaseUrls, owner: asyncpg.Connection, keep: timedelta | None
 ) -> None:
     await owner.execute(ADD, B, WEEK - timedelta(minutes=1), "key.create")
@@ -96,7 +96,9 @@ async def test_whoever_removes_what_is_old_leaves_a_week(
         assert await connection.fetchval("select remove_old_audit_events($1, null)", keep) == 1
 
 
-async def test_what_is_older_than_it_is_kept_for_goes(database: DatabaseUrls, owner: asyncpg.Connection) -> None:
+async def test_remove_old_audit_events_removes_expired_events(
+    database: DatabaseUrls, owner: asyncpg.Connection
+) -> None:
     await owner.execute(ADD, B, timedelta(days=99), "key.create")
     await owner.execute(ADD, B, timedelta(days=101), "key.revoke")
     connected = Database.connect(database.app, pool_size=1)

@@ -31,7 +31,7 @@ async def audit(database: DatabaseUrls, owner: asyncpg.Connection) -> AsyncItera
     await connected.close()
 
 
-async def test_each_is_told_once(audit: AuditService) -> None:
+async def test_stream_pages_yields_each_event_once(audit: AuditService) -> None:
     pages = [page async for page in audit.stream_pages(EventFilters(), after=None)]
     assert [len(page) for page in pages] == [BATCH_SIZE, BATCH_SIZE, BATCH_SIZE, 1]
     told = [recorded for page in pages for recorded in page]
@@ -40,7 +40,7 @@ async def test_each_is_told_once(audit: AuditService) -> None:
     assert places == sorted(places, reverse=True)
 
 
-async def test_a_place_and_filters_hold_to_the_end(audit: AuditService) -> None:
+async def test_stream_pages_with_cursor_and_filter_continues(audit: AuditService) -> None:
     filters = EventFilters(action=AuditAction.KEY_CREATE)
     first = await audit.list_events(filters, after=None, limit=10)
     last = first[-1]
@@ -50,6 +50,6 @@ async def test_a_place_and_filters_hold_to_the_end(audit: AuditService) -> None:
     assert not {one.id for one in first} & {one.id for one in rest}
 
 
-async def test_a_tenant_is_known_by_what_is_told(audit: AuditService) -> None:
+async def test_has_events_is_true_only_for_tenant_with_events(audit: AuditService) -> None:
     assert await audit.has_events()
     assert not await AuditService(TenantDatabase(audit.db.database, generate_id())).has_events()

@@ -14,7 +14,7 @@ def sweeper(workshop: Workshop) -> Sweeper:
     return JobContext(workshop.resources, workshop.pipeline).sweeper
 
 
-async def test_what_expires_is_told(workshop: Workshop, sweeper: Sweeper) -> None:
+async def test_expired_documents_leave_audit_event_and_receipt(workshop: Workshop, sweeper: Sweeper) -> None:
     services = await workshop.new_tenant()
     soon = [await add_text(services, text, expires_at=datetime.now(UTC) - timedelta(days=1)) for text in ("a", "b")]
     stays = await add_text(services, "c")
@@ -26,7 +26,7 @@ async def test_what_expires_is_told(workshop: Workshop, sweeper: Sweeper) -> Non
     assert row["deletion_id"] == receipt
 
 
-async def test_old_events_go_by_the_setting(workshop: Workshop, sweeper: Sweeper) -> None:
+async def test_old_audit_events_are_removed_by_retention_setting(workshop: Workshop, sweeper: Sweeper) -> None:
     days = workshop.resources.settings.audit.retention_days
     tenant = (await workshop.new_tenant()).principal.tenant_id
     await workshop.owner.execute("update audit_event set created_at = now() - interval '1 day'")
@@ -42,6 +42,6 @@ async def test_old_events_go_by_the_setting(workshop: Workshop, sweeper: Sweeper
     assert [(datetime.now(UTC) - row["created_at"]).days for row in ages] == [days - 1]
 
 
-def test_it_is_a_periodic_job(workshop: Workshop) -> None:
+def test_removal_of_audit_events_is_a_periodic_job(workshop: Workshop) -> None:
     assert EVENTS_JOB in get_sweep_intervals(workshop.resources.settings.worker)
     assert EVENTS_JOB in HANDLERS

@@ -36,7 +36,7 @@ async def connected(database: DatabaseUrls, owner: asyncpg.Connection) -> AsyncI
     await opened.close()
 
 
-async def told(owner: asyncpg.Connection) -> list[tuple[UUID, UUID | None, str | None, str | None, int]]:
+async def sign_in_events(owner: asyncpg.Connection) -> list[tuple[UUID, UUID | None, str | None, str | None, int]]:
     rows = await owner.fetch(
         "select tenant_id, actor_id, address, request_id, (counts ->> 'attempts')::int from audit_event"
         " where action = 'sign_in.fail' order by tenant_id desc, address"
@@ -44,7 +44,7 @@ async def told(owner: asyncpg.Connection) -> list[tuple[UUID, UUID | None, str |
     return [tuple(row) for row in rows]
 
 
-async def test_what_is_alike_is_one_event(connected: Database, owner: asyncpg.Connection) -> None:
+async def test_sign_in_audit_equal_failures_are_one_event(connected: Database, owner: asyncpg.Connection) -> None:
     audit = SignInAuditLog(connected, find_key, write_delay_seconds=LONG)
     attempts: Sequence[tuple[bytes | None, str, str]] = (
         (OURS, "1", "10.0.0.1"), (OURS, "2", "10.0.0.1"), (OURS, "3", "10.0.0.2"),
@@ -52,44 +52,44 @@ async def test_what_is_alike_is_one_event(connected: Database, owner: asyncpg.Co
     )  # fmt: skip
     for key_hash, request, address in attempts:
         audit.record(key_hash, RequestOrigin(request, address))
-    assert await told(owner) == []
+    assert await sign_in_events(owner) == []
     await audit.close()
-    assert await told(owner) == [
+    assert await sign_in_events(owner) == [
         (TENANT, KEY, "10.0.0.1", "1", 2),
         (TENANT, KEY, "10.0.0.2", "3", 1),
         (SYSTEM_TENANT, None, "10.0.0.1", "4", 3),
     ]
 
 
-async def test_it_is_written_without_being_asked(connected: Database, owner: asyncpg.Connection) -> None:
+async def test_sign_in_audit_writes_in_background(connected: Database, owner: asyncpg.Connection) -> None:
     audit = SignInAuditLog(connected, find_key, write_delay_seconds=0.01)
     for number in (1, 2):
         audit.record(OURS, RequestOrigin(str(number), "10.0.0.1"))
         async with asyncio.timeout(30):
-            while len(await told(owner)) < number:
+            while len(await sign_in_events(owner)) < number:
                 await asyncio.sleep(0.01)
     await audit.close()
 
 
-async def test_a_flood_is_bounded(connected: Database, owner: asyncpg.Connection) -> None:
+async def test_sign_in_audit_pending_events_are_limited(connected: Database, owner: asyncpg.Connection) -> None:
     audit = SignInAuditLog(connected, find_key, write_delay_seconds=LONG)
     for number in range(10 * MAX_PENDING):
         audit.record(None, RequestOrigin(str(number), f"10.0.{number // 250}.{number % 250}"))
     await audit.close()
-    assert len(await told(owner)) == MAX_PENDING
+    assert len(await sign_in_events(owner)) == MAX_PENDING
 
 
-async def test_keys_that_are_guessed_from_one_place_are_one_event(
+async def test_sign_in_audit_guessed_keys_from_one_address_are_one_event(
     connected: Database, owner: asyncpg.Connection
 ) -> None:
     audit = SignInAuditLog(connected, find_key, write_delay_seconds=LONG)
     for number in range(MAX_PENDING):
         audit.record(hashlib.sha256(str(number).encode()).digest(), RequestOrigin(str(number), "10.0.0.1"))
     await audit.close()
-    assert await told(owner) == [(SYSTEM_TENANT, None, "10.0.0.1", "0", MAX_PENDING)]
+    assert await sign_in_events(owner) == [(SYSTEM_TENANT, None, "10.0.0.1", "0", MAX_PENDING)]
 
 
-async def test_a_database_that_is_down_stops_nothing(connected: Database, owner: asyncpg.Connection) -> None:
+async def test_sign_in_audit_database_failure_stops_nothing(connected: Database, owner: asyncpg.Connection) -> None:
     down = [True]
 
     async def find(key_hash: bytes) -> RejectedKey | None:
@@ -105,9 +105,9 @@ async def test_a_database_that_is_down_stops_nothing(connected: Database, owner:
             await asyncio.sleep(0.01)
     audit.record(OURS, RequestOrigin("told", "10.0.0.1"))
     await audit.close()
-    assert [row[3] for row in await told(owner)] == ["told"]
+    assert [row[3] for row in await sign_in_events(owner)] == ["told"]
 
 
-async def test_nothing_is_done_where_nobody_failed(connected: Database) -> None:
+async def test_sign_in_audit_without_failures_writes_nothing(connected: Database) -> None:
     await SignInAuditLog(connected, find_key, write_delay_seconds=LONG).close()
     assert SERVICE_ACTOR.origin == RequestOrigin()

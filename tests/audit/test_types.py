@@ -30,11 +30,11 @@ ORIGIN = RequestOrigin("req_1", "203.0.113.9")
     ],
     ids=["key", "token", "operator", "without an origin"],
 )
-def test_who_acts(principal: Principal, actor: Actor) -> None:
+def test_actor_from_principal_names_credential(principal: Principal, actor: Actor) -> None:
     assert Actor.from_principal(principal) == actor
 
 
 @pytest.mark.parametrize("action", AuditAction)
-def test_every_action_is_done_to_something_that_has_ids(action: AuditAction) -> None:
+def test_every_audit_action_has_object_type_with_ids(action: AuditAction) -> None:
     assert action.object_type in OBJECT_ID_PREFIXES
     assert action.value == f"{action.object_type}.{action.value.partition('.')[2]}"

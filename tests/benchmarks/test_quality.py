@@ -28,7 +28,7 @@ KB = {"chunking": {"strategy": "headered", "max_tokens": 170, "overlap_tokens": 
         ({**AIM, "ndcg@10": float("nan")}, ["ndcg@10"]),
     ],
 )
-def test_what_is_below_its_aim_is_missed_wherever_it_is_told(figures: dict[str, float], expected: list[str]) -> None:
+def test_quality_bench_missed_targets_are_listed(figures: dict[str, float], expected: list[str]) -> None:
     assert list_missed_targets(NAME, figures) == expected
     assert format_figures(NAME, figures).count("MISSED") == len(expected)
     assert format_table_row(NAME, KB, {}, figures, dict.fromkeys(AIM, 0.01)).count("(missed)") == len(expected)
@@ -37,11 +37,11 @@ def test_what_is_below_its_aim_is_missed_wherever_it_is_told(figures: dict[str, 
 @pytest.mark.parametrize(
     ("all_missed", "code"), [([], 0), ([[], []], 0), ([[], ["ndcg@10"]], 1), ([["recall@100"], []], 1)]
 )
-def test_an_aim_that_any_setting_misses_ends_with_1(all_missed: list[list[str]], code: int) -> None:
+def test_quality_bench_missed_target_exits_with_1(all_missed: list[list[str]], code: int) -> None:
     assert compute_exit_code([MeasuredSetting("a row", each) for each in all_missed]) == code
 
 
-def test_a_set_that_is_not_there_ends_with_2(
+def test_quality_bench_missing_data_exits_with_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for data, sets in (("", []), (str(tmp_path), [NAME]), (str(tmp_path), ["unheard-of"])):

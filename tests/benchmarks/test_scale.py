@@ -27,7 +27,7 @@ CHUNKS = 400
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_lexical_rows_are_those_of_ingestion() -> None:
+def test_scale_bench_lexical_rows_equal_ingestion() -> None:
     tokens = [get_analyzer("english").tokenize(text) for text in TEXTS]
     table = TermTable.from_terms(term for each in tokens for term in each)
     numbers = np.array([table.numbers[term] for each in tokens for term in each])
@@ -42,7 +42,9 @@ def test_lexical_rows_are_those_of_ingestion() -> None:
     assert made.counts.sum() == sum(len(set(each)) for each in tokens)
 
 
-def test_a_filled_knowledge_base_is_searched_whole(postgres_server: EmbeddedPostgres, tmp_path: Path) -> None:
+def test_scale_bench_filled_knowledge_base_is_searched_completely(
+    postgres_server: EmbeddedPostgres, tmp_path: Path
+) -> None:
     made = SyntheticCorpus(seed=3)
     batches = list(made.generate_batches(CHUNKS, seed=3))
     questions = made.generate_questions(3)
@@ -93,7 +95,7 @@ def test_a_filled_knowledge_base_is_searched_whole(postgres_server: EmbeddedPost
         asyncio.run(run(url))
 
 
-def test_the_curve_is_well_formed_and_holds_every_point() -> None:
+def test_scale_bench_chart_contains_every_point() -> None:
     points = [(1000.0, 2.5), (10_000.0, 4.0), (1_000_000.0, 90.0)]
     drawn = ElementTree.fromstring(render_svg([CurvePanel("Latency", [Curve("one", points), Curve("two", points)])]))
     assert [each.text for each in drawn.iter(f"{SVG}title")][:3] == [

@@ -71,11 +71,11 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield from ((alias.name, "") for alias in node.names)
 
 
-def test_version_is_that_of_the_distribution() -> None:
+def test_carrel_version_equals_distribution() -> None:
     assert version("carrel") == carrel.__version__
 
 
-def test_import_of_the_package_imports_nothing_else() -> None:
+def test_import_of_carrel_loads_nothing_else() -> None:
     assert imported_by("import carrel") == {"carrel"}
 
 
@@ -102,14 +102,14 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
         assert not hasattr(module, "no_such_name")
 
 
-def test_there_is_a_module_for_every_entry_point_group() -> None:
+def test_every_entry_point_group_has_a_module() -> None:
     groups = sorted((CHUNKERS, EMBEDDERS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS))
     assert groups == [f"carrel.{kind}" for kind in KINDS]
     files = {path.stem for path in (ROOT / "carrel" / "plugins").glob("*.py")}
     assert files == {"__init__", *KINDS}
 
 
-def test_public_names_are_the_pinned_ones() -> None:
+def test_public_names_equal_pinned_list() -> None:
     assert sorted(NAMES) == PINNED.read_text().split(), (
         f"The public names changed. If that is intended, update {PINNED.relative_to(ROOT)} and CHANGELOG.md."
     )
@@ -187,7 +187,7 @@ def test_documented_errors_exist_and_are_public() -> None:
     assert wrong == set()
 
 
-def test_the_examples_of_the_guide_import_public_names_alone() -> None:
+def test_guide_examples_import_public_names_only() -> None:
     found = [item for tree in examples().values() for item in imports(tree)]
     assert {module for module, _ in found if module.partition(".")[0] in ("app", "carrel_client")} == set()
     used = {f"{module}.{name}" for module, name in found if module.partition(".")[0] == "carrel"}
@@ -196,7 +196,7 @@ def test_the_examples_of_the_guide_import_public_names_alone() -> None:
     assert used <= NAMES.keys()
 
 
-def test_the_guide_names_public_names_alone() -> None:
+def test_guide_names_public_names_only() -> None:
     """All names of classes in code style are public, or defined in the guide."""
     text = GUIDE.read_text()
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
@@ -208,7 +208,7 @@ def test_the_guide_names_public_names_alone() -> None:
     assert functions - public - methods == set()
 
 
-def test_the_service_imports_only_the_version() -> None:
+def test_service_imports_only_version_of_carrel() -> None:
     found = {
         f"{path.relative_to(ROOT)}: {module} {name}"
         for path in (ROOT / "app").rglob("*.py")
@@ -218,7 +218,7 @@ def test_the_service_imports_only_the_version() -> None:
     assert found == set()
 
 
-def test_no_other_package_passes_on_the_interfaces() -> None:
+def test_other_packages_do_not_import_plugin_interfaces() -> None:
     """Clients, harness, benchmarks and proofs are no plugins."""
     found = {
         f"{path.relative_to(ROOT)}: {module}"

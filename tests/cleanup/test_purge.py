@@ -118,7 +118,7 @@ def is_proof(receipt: DeletionRow) -> bool:
     return receipt.finished_at is not None and not any(receipt.remaining.values())
 
 
-async def test_a_knowledge_base_is_out_of_reach_at_once_and_gone_after_its_jobs(
+async def test_deleted_knowledge_base_is_inaccessible_and_purged_by_jobs(
     workshop: Workshop, services: TenantServices
 ) -> None:
     kb_id, tenant_id = await shelf(workshop, services), services.principal.tenant_id
@@ -160,7 +160,7 @@ async def test_a_knowledge_base_is_out_of_reach_at_once_and_gone_after_its_jobs(
     assert await workshop.inconsistencies() == {}
 
 
-async def test_an_upload_that_had_seen_it_does_not_come_in(workshop: Workshop, services: TenantServices) -> None:
+async def test_upload_begun_before_deletion_is_refused(workshop: Workshop, services: TenantServices) -> None:
     await services.knowledge_bases.create(NewKnowledgeBase("herons"))
     seen = await services.knowledge_bases.find("herons")
     await services.knowledge_bases.delete("herons")
@@ -169,7 +169,7 @@ async def test_an_upload_that_had_seen_it_does_not_come_in(workshop: Workshop, s
     assert await objects(workshop, services.principal.tenant_id) == 0
 
 
-async def test_a_job_that_is_killed_goes_on(workshop: Workshop, services: TenantServices) -> None:
+async def test_killed_purge_job_continues(workshop: Workshop, services: TenantServices) -> None:
     kb_id = await shelf(workshop, services)
     await workshop.owner.execute(MANY, kb_id, 2 * BATCH_SIZE + 50)
     deletion = await services.knowledge_bases.delete("herons")
@@ -195,7 +195,7 @@ async def test_a_job_that_is_killed_goes_on(workshop: Workshop, services: Tenant
     assert receipt.documents == 2 * BATCH_SIZE + 52
 
 
-async def test_what_is_left_is_told_and_keeps_it_open(workshop: Workshop, services: TenantServices) -> None:
+async def test_remaining_rows_keep_receipt_open(workshop: Workshop, services: TenantServices) -> None:
     document = await add(workshop, services, "default")
     deletion = await services.deletions.delete("default", document)
     job = await workshop.owner.fetchval("select id from job where kind = $1", PURGE_JOB)
@@ -209,7 +209,7 @@ async def test_what_is_left_is_told_and_keeps_it_open(workshop: Workshop, servic
     assert (receipt.kind, receipt.object_id, receipt.documents) == ("document", document, 1)
 
 
-async def test_rows_that_are_left_are_counted(workshop: Workshop, services: TenantServices) -> None:
+async def test_remaining_rows_are_counted_in_receipt(workshop: Workshop, services: TenantServices) -> None:
     """The test hides a table's rows from the deletion: the count must not depend on the deletion's list."""
     document = await add(workshop, services, "default")
     deletion = generate_id()
@@ -233,7 +233,7 @@ async def test_rows_that_are_left_are_counted(workshop: Workshop, services: Tena
     assert remaining["node"] > 1
 
 
-async def test_a_tenant_leaves_receipts_and_events_alone(workshop: Workshop, services: TenantServices) -> None:
+async def test_purged_tenant_leaves_only_receipts_and_events(workshop: Workshop, services: TenantServices) -> None:
     tenant_id, tenants = services.principal.tenant_id, workshop.resources.tenants
     await shelf(workshop, services)
     earlier = await services.deletions.delete("default", await add(workshop, services, "default", "Soon gone."))
@@ -260,9 +260,7 @@ async def test_a_tenant_leaves_receipts_and_events_alone(workshop: Workshop, ser
         await tenants.delete(tenant_id)
 
 
-async def test_a_tenant_whose_deletion_stopped_after_its_first_step_is_shut_out_by_the_job(
-    workshop: Workshop, services: TenantServices
-) -> None:
+async def test_interrupted_tenant_deletion_is_completed_by_job(workshop: Workshop, services: TenantServices) -> None:
     tenant_id = services.principal.tenant_id
     deletion = await workshop.resources.tenants.delete(tenant_id)
     await workshop.owner.execute("update tenant set deleted_at = null where id = $1", tenant_id)
@@ -273,7 +271,7 @@ async def test_a_tenant_whose_deletion_stopped_after_its_first_step_is_shut_out_
 
 @pytest.mark.parametrize("lost", ["given up", "gone"])
 @pytest.mark.parametrize("kind", ["document", "knowledge base", "tenant"])
-async def test_one_that_has_stopped_goes_on(workshop: Workshop, services: TenantServices, kind: str, lost: str) -> None:
+async def test_stopped_purge_continues(workshop: Workshop, services: TenantServices, kind: str, lost: str) -> None:
     document = await add(workshop, services, "default")
     reader, tenant_id = services, services.principal.tenant_id
     await workshop.drop_jobs()
@@ -296,7 +294,7 @@ async def test_one_that_has_stopped_goes_on(workshop: Workshop, services: Tenant
     assert is_proof(await reader.deletions.get_receipt(deletion))
 
 
-async def test_receipts_are_kept_for_their_time(workshop: Workshop, services: TenantServices) -> None:
+async def test_old_receipts_are_removed(workshop: Workshop, services: TenantServices) -> None:
     ages: Mapping[str, tuple[timedelta, bool]] = {
         "young": (timedelta(days=364), True),
         "old": (timedelta(days=366), True),
@@ -315,7 +313,7 @@ async def test_receipts_are_kept_for_their_time(workshop: Workshop, services: Te
     assert {name for name in ages if UUID(int=sum(name.encode())) in left} == {"young", "never finished"}
 
 
-async def test_what_comes_late_for_a_tenant_that_is_gone_goes_too(
+async def test_late_objects_of_deleted_tenant_are_removed(
     workshop: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
     """A running upload or ingestion may store an object after the last one was removed."""
@@ -333,9 +331,7 @@ async def test_what_comes_late_for_a_tenant_that_is_gone_goes_too(
     assert await objects(workshop, tenant_id) == 0
 
 
-async def test_what_comes_between_the_deletion_and_its_job_goes_too(
-    workshop: Workshop, services: TenantServices
-) -> None:
+async def test_late_responses_of_deleted_document_are_removed(workshop: Workshop, services: TenantServices) -> None:
     """A response stored after the document's deletion, and a job about an earlier original, are removed too."""
     document, stays = await add(workshop, services, "default"), await add(workshop, services, "default", "It stays.")
     tenant_id = services.principal.tenant_id
@@ -367,7 +363,7 @@ async def test_what_comes_between_the_deletion_and_its_job_goes_too(
     assert str(stays) in job["payload"]
 
 
-async def test_what_people_have_said_of_a_knowledge_base_goes_at_once(
+async def test_deleted_knowledge_base_loses_prompts_and_descriptions_immediately(
     workshop: Workshop, services: TenantServices
 ) -> None:
     said = Retrieval(rewrite_prompt="Herons are meant.", answer_prompt="Answer like a heron.")

@@ -58,7 +58,9 @@ async def titles(services: TenantServices, workshop: Workshop) -> set[str]:
     return {row["title"] for row in rows}
 
 
-async def test_the_expired_of_many_chunks_go_few_at_a_time(workshop: Workshop, sweeper: Sweeper) -> None:
+async def test_expired_documents_with_many_chunks_are_deleted_in_small_batches(
+    workshop: Workshop, sweeper: Sweeper
+) -> None:
     services = await workshop.new_tenant()
     for number in range(5):
         document = await add_text(services, f"A text {number}.")
@@ -71,7 +73,7 @@ async def test_the_expired_of_many_chunks_go_few_at_a_time(workshop: Workshop, s
     assert await workshop.owner.fetchval("select count(*) from job where kind = $1", PURGE_JOB) == 3
 
 
-async def test_the_expired_of_every_tenant_go_as_if_deleted(workshop: Workshop, sweeper: Sweeper) -> None:
+async def test_expired_documents_of_all_tenants_are_deleted_with_receipts(workshop: Workshop, sweeper: Sweeper) -> None:
     one, two = await workshop.new_tenant(), await workshop.new_tenant()
     for services in (one, two):
         for title, after in (("past", "-1 s"), ("future", "1 h"), ("never", None)):
@@ -99,7 +101,7 @@ async def no_jobs(workshop: Workshop) -> bool:
     return not await workshop.owner.fetchval("select count(*) from job where every is null")
 
 
-async def test_more_than_one_batch_expires(workshop: Workshop, sweeper: Sweeper) -> None:
+async def test_expired_documents_above_batch_size_are_all_deleted(workshop: Workshop, sweeper: Sweeper) -> None:
     services = await workshop.new_tenant()
     tenant = services.principal.tenant_id
     await workshop.owner.execute(
@@ -114,7 +116,7 @@ async def test_more_than_one_batch_expires(workshop: Workshop, sweeper: Sweeper)
     assert await workshop.owner.fetchval(purged) == 220
 
 
-async def test_a_document_under_ingestion_expires_too(workshop: Workshop, sweeper: Sweeper) -> None:
+async def test_expired_document_under_ingestion_is_deleted(workshop: Workshop, sweeper: Sweeper) -> None:
     services = await workshop.new_tenant()
     document = await add_text(services, "Never searched.")
     await expire(workshop.owner, document.id, "0 s")
@@ -124,7 +126,7 @@ async def test_a_document_under_ingestion_expires_too(workshop: Workshop, sweepe
     assert [row["kind"] for row in await workshop.owner.fetch("select kind from job")] == ["purge_objects"]
 
 
-async def test_a_term_put_off_in_the_last_moment_counts(workshop: Workshop, sweeper: Sweeper) -> None:
+async def test_expiry_extended_at_last_moment_is_respected(workshop: Workshop, sweeper: Sweeper) -> None:
     services = await workshop.new_tenant()
     document = await add_text(services, "Kept.")
     await expire(workshop.owner, document.id, "-1 s")
@@ -139,7 +141,7 @@ async def test_a_term_put_off_in_the_last_moment_counts(workshop: Workshop, swee
     assert await workshop.status(document.id) == "queued"
 
 
-async def test_orphans_go_and_nothing_else_does(workshop: Workshop, sweeper: Sweeper, data_dir: Path) -> None:
+async def test_orphaned_objects_only_are_removed(workshop: Workshop, sweeper: Sweeper, data_dir: Path) -> None:
     one, two = await workshop.new_tenant(), await workshop.new_tenant()
     kept = set()
     for services in (one, two):
@@ -181,7 +183,7 @@ async def test_orphans_go_and_nothing_else_does(workshop: Workshop, sweeper: Swe
     assert await sweeper.delete_orphans() == ObjectSweepResult(3, 0, 0, 0)
 
 
-async def test_records_that_have_served_go(workshop: Workshop, sweeper: Sweeper) -> None:
+async def test_expired_bookkeeping_rows_are_removed(workshop: Workshop, sweeper: Sweeper) -> None:
     everyone = [await workshop.new_tenant() for _ in range(2)]
     for services in everyone:
         tenant = services.principal.tenant_id
@@ -203,7 +205,7 @@ async def test_records_that_have_served_go(workshop: Workshop, sweeper: Sweeper)
         assert len(left) == 2
 
 
-def test_what_killed_processes_left_goes(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "precious").write_text("x")
@@ -234,13 +236,13 @@ def test_what_killed_processes_left_goes(tmp_path: Path) -> None:
     assert (outside / "precious").exists()
 
 
-def test_a_temporary_directory_that_cannot_be_read_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_unreadable_temporary_directory_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert sweep_temp_files(tmp_path / "nowhere") == 0
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == ["sweep.temp_files_failed"]
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="gives files to another user")
-def test_another_user_s_leftovers_stay(tmp_path: Path) -> None:
+def test_temporary_files_of_other_users_stay(tmp_path: Path) -> None:
     path = tmp_path / "carrel-upload-theirs"
     path.write_text("x")
     os.utime(path, (0, 0))

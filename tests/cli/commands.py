@@ -144,7 +144,7 @@ def started(
             below = descendants(process.pid)
             process.kill()
             process.wait(HANG_SECONDS)
-            wait_until_gone(below)
+            wait_until_ended(below)
 
 
 @contextmanager
@@ -194,5 +194,5 @@ def worker_of(pid: int) -> int:
     return found
 
 
-def wait_until_gone(pids: set[int]) -> None:
+def wait_until_ended(pids: set[int]) -> None:
     wait_until(lambda: not any(stat(pid) for pid in pids))

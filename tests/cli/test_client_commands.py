@@ -38,7 +38,7 @@ def outcomes(told: list[dict[str, str]]) -> dict[str, str]:
     return {one["external_id"]: one["outcome"] for one in told}
 
 
-def test_upload_a_directory_twice_and_changed(carrel: Callable[..., Any], tree: Path) -> None:
+def test_upload_directory_again_uploads_only_changes(carrel: Callable[..., Any], tree: Path) -> None:
     command = ("upload", str(tree), "--exclude", "drafts/*", "--concurrency", "1", "--metadata", '{"a": 1}', "--json")
     first = carrel(*command)
     assert outcomes(first) == {"a.md": "uploaded", "in/b.txt": "uploaded", "in/twice.txt": "duplicate"}
@@ -54,7 +54,7 @@ def test_upload_a_directory_twice_and_changed(carrel: Callable[..., Any], tree: 
     assert outcomes(told) == {"drafts/e.md": "uploaded"}
 
 
-def test_what_fails_is_told_and_the_rest_goes_on(carrel: Callable[..., Any], tmp_path: Path) -> None:
+def test_upload_failed_file_is_reported_and_others_continue(carrel: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "good.txt").write_text("The tern.")
     (tmp_path / "cut.docx").write_bytes(b"PK\x03\x04")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
@@ -84,7 +84,7 @@ def test_what_fails_is_told_and_the_rest_goes_on(carrel: Callable[..., Any], tmp
         (["search", "x", "--top-k", "0"], 2, "top-k"),
     ],
 )
-def test_what_is_wrong_is_one_line(
+def test_invalid_arguments_print_one_line(
     carrel: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     arguments: list[str], status: int, said: str,
 ) -> None:  # fmt: skip
@@ -92,14 +92,14 @@ def test_what_is_wrong_is_one_line(
     assert said in carrel(*arguments, status=status)
 
 
-def test_nobody_there_and_no_key(carrel: Callable[..., Any]) -> None:
+def test_missing_service_or_key_is_reported(carrel: Callable[..., Any]) -> None:
     assert "does not answer" in carrel("kb", "list", status=2, url="http://127.0.0.1:1")
     assert "401" in carrel("kb", "list", status=1, key="carrel_nothing")
     found = CliRunner().invoke(app, ["kb", "list"], env=WIDE)
     assert (found.exit_code, "no service" in found.stderr.lower() or "--url" in found.stderr) == (2, True)
 
 
-def test_two_files_of_one_name(carrel: Callable[..., Any], tmp_path: Path) -> None:
+def test_upload_two_files_with_one_name_is_refused(carrel: Callable[..., Any], tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "a.txt").write_text(name)
@@ -107,7 +107,7 @@ def test_two_files_of_one_name(carrel: Callable[..., Any], tmp_path: Path) -> No
     assert "have the same external ID 'a.txt'" in refused
 
 
-def test_search(carrel: Callable[..., Any], tenant: Tenant) -> None:
+def test_search_command_prints_results_without_control_characters(carrel: Callable[..., Any], tenant: Tenant) -> None:
     tenant.add_text("The tern dives for fish.\x1b[31m [bold]plainly[/bold]", title="Terns", metadata={"year": 2026})
     table = carrel("search", "tern", "--kb", "default", "--filter", '{"year": 2026}')
     assert "The tern dives for fish.[31m [bold]plainly[/bold]" in table
@@ -125,7 +125,7 @@ def test_search(carrel: Callable[..., Any], tenant: Tenant) -> None:
     assert len(carrel("search", "tern", "--kb", "default", "--top-k", "2", "--json")["results"]) == 2
 
 
-def test_knowledge_bases_and_documents(carrel: Callable[..., Any], tmp_path: Path) -> None:
+def test_kb_and_documents_commands_manage_objects(carrel: Callable[..., Any], tmp_path: Path) -> None:
     made = carrel("kb", "create", "birds", "--title", "Birds", "--settings", '{"description": "Of birds."}', "--json")
     assert (made["name"], made["title"], made["description"]) == ("birds", "Birds", "Of birds.")
     assert carrel("kb", "update", "birds", '{"title": "All birds"}', "--json")["title"] == "All birds"
@@ -144,7 +144,7 @@ def test_knowledge_bases_and_documents(carrel: Callable[..., Any], tmp_path: Pat
     assert carrel("kb", "delete", "birds", "--yes", "--json")["deletion"].startswith("del_")
 
 
-def test_keys_and_tenants(carrel: Callable[..., Any], service: Service) -> None:
+def test_keys_and_tenants_commands_manage_objects(carrel: Callable[..., Any], service: Service) -> None:
     made = carrel("keys", "create", "website", "--kb", "default", "--json")
     assert made["role"] == "reader"
     assert carrel("kb", "list", "--json", key=made["key"])
@@ -162,7 +162,7 @@ def test_keys_and_tenants(carrel: Callable[..., Any], service: Service) -> None:
     carrel("tenants", "delete", tenant["id"], "--yes", key=OPERATOR_KEY)
 
 
-def test_watching_sees_what_changes_and_ends_with_ctrl_c(tenant: Tenant, tmp_path: Path) -> None:
+def test_upload_watch_uploads_changes_until_ctrl_c(tenant: Tenant, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The tern.")
     settings = {"CARREL_URL": tenant.service.url, "CARREL_API_KEY": tenant.key}
     process = subprocess.Popen(

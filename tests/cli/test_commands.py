@@ -19,18 +19,18 @@ print(sorted({"fastapi", "sqlalchemy", "numpy"} & {*sys.modules}))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_summary_is_the_first_line_of_its_help(name: str) -> None:
+def test_command_summary_is_first_line_of_help(name: str) -> None:
     first = load_command(name).help.partition("\n\n")[0]
     assert " ".join(first.split()) == COMMANDS[name][1]
 
 
-def test_completion_is_installed_for_all_at_once() -> None:
+def test_completion_is_installed_at_root_only() -> None:
     assert "--install-completion" in CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
     assert "--install-completion" not in CliRunner().invoke(app, ["kb", "--help"], env={"COLUMNS": "200"}).output
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(name: str) -> None:
+def test_command_help_has_example_and_json_option(name: str) -> None:
     """--help names an example, and every client command can print JSON."""
 
     def walk(command: Any, words: list[str]) -> list[tuple[list[str], Any]]:
@@ -46,13 +46,13 @@ def test_every_command_explains_itself(name: str) -> None:
             assert "--json" in [option for one in command.params for option in one.opts], words
 
 
-def test_the_root_lists_them() -> None:
+def test_root_help_lists_all_commands() -> None:
     result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"})
     assert result.exit_code == 0
     assert [name for name in COMMANDS if COMMANDS[name][1] not in result.output] == []
 
 
 @pytest.mark.parametrize("name", ["upload", "search", "documents", "keys"])
-def test_a_client_s_command_imports_no_server(name: str) -> None:
+def test_client_command_imports_no_server_code(name: str) -> None:
     found = subprocess.run([sys.executable, "-c", WHAT_IS_IMPORTED, name], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -59,7 +59,7 @@ def first_tenant(service: Command) -> httpx2.Client:
         ("serve", {"CARREL_DATA_DIR": "/proc/carrel"}, "/proc/carrel"),
     ],
 )
-def test_what_is_wrong_is_one_line(place: Path, command: str, settings: dict[str, str], said: str) -> None:
+def test_invalid_setting_prints_one_line(place: Path, command: str, settings: dict[str, str], said: str) -> None:
     ended = run(place, command, **settings)
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr.startswith("carrel: ")
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_one_line(place: Path, command: str, settings: dict[str
     assert "hidden" not in ended.stderr
 
 
-def test_the_parts_apart(
+def test_separate_migrate_worker_and_serve_work_together(
     place: Path,
     new_place: Callable[[], Path],
     make_empty_database: DatabaseFactory,
@@ -123,7 +123,7 @@ def test_the_parts_apart(
 @pytest.mark.parametrize(
     ("dimensions", "key", "said"), [(32, None, "dimension"), (64, "the-right-key", "CARREL_EMBEDDING_API_KEY")]
 )
-def test_an_embedding_endpoint_that_does_not_fit_stops_the_start(
+def test_mismatched_embedding_endpoint_stops_start(
     place: Path, database: DatabaseUrls, endpoint: EmbeddingServer, dimensions: int, key: str | None, said: str
 ) -> None:
     endpoint.api_key = key
@@ -135,7 +135,7 @@ def test_an_embedding_endpoint_that_does_not_fit_stops_the_start(
     assert refused.stderr.count("\n") == 1
 
 
-def test_an_embedding_endpoint_that_is_down_is_a_warning(
+def test_unavailable_embedding_endpoint_is_a_warning(
     place: Path, database: DatabaseUrls, endpoint: EmbeddingServer
 ) -> None:
     endpoint.fail(503, times=None)
@@ -152,7 +152,7 @@ def test_an_embedding_endpoint_that_is_down_is_a_warning(
 
 
 @pytest.mark.parametrize("command", ["", "serve", "worker", "migrate", "models", "models pull"])
-def test_help_shows_how(command: str) -> None:
+def test_help_has_examples(command: str) -> None:
     shown = CliRunner().invoke(app, [*command.split(), "--help"])
     assert shown.exit_code == 0
     if command not in ("", "models"):
@@ -160,7 +160,7 @@ def test_help_shows_how(command: str) -> None:
         assert f"carrel {command}" in shown.output
 
 
-def test_exit_statuses() -> None:
+def test_exit_status_of_usage_errors_is_2() -> None:
     runner = CliRunner()
     assert runner.invoke(app, ["--version"]).output == f"carrel {__version__}\n"
     assert runner.invoke(app, ["sevre"]).exit_code == 2

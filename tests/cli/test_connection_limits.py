@@ -127,7 +127,7 @@ def running(descriptors: int, **server: str) -> Iterator[RecordingApplication]:
         listening.close()
 
 
-def test_half_open_connections_shut_nobody_out() -> None:
+def test_half_open_connections_lock_out_no_client() -> None:
     """The clients open more connections than descriptors, and open them again after they are closed."""
     most = Capacity.from_descriptors(512).connections
     with running(512) as world, ExitStack() as open_:
@@ -142,7 +142,7 @@ def test_half_open_connections_shut_nobody_out() -> None:
                 assert fresh.post("/length", content=b"123").text.startswith("3 ")
 
 
-def test_address_with_too_many_busy_connections_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_with_too_many_busy_connections_gets_429(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORWARDED_ALLOW_IPS", "192.0.2.1")
     with running(4096, CARREL_MAX_CONNECTIONS_PER_ADDRESS="2") as world, ExitStack() as open_:
         for _ in range(2):

@@ -40,7 +40,7 @@ def look(settings: dict[str, str], place: Path, monkeypatch: pytest.MonkeyPatch)
     return done.exit_code, found
 
 
-def test_all_is_well(
+def test_doctor_healthy_installation_is_ok(
     make_database: DatabaseFactory, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
@@ -66,7 +66,7 @@ def test_all_is_well(
     assert s3_server.client.list_objects_v2(Bucket=s3_server.bucket, Prefix="carrel-doctor/")["KeyCount"] == 0
 
 
-def test_what_is_wrong_is_named(
+def test_doctor_names_each_fault(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()
@@ -96,7 +96,7 @@ def test_what_is_wrong_is_named(
     assert "hidden-secret" not in str(found)
 
 
-def test_nothing_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_without_services_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with EmbeddingServer() as embedding:
         status, found = look(embedding_settings(embedding), tmp_path, monkeypatch)
     assert status == 1
@@ -119,7 +119,7 @@ def test_doctor_without_a_worker_warns_and_fails_when_a_job_waits(
     assert found["workers"][0].startswith("failed: ")
 
 
-def test_doctor_tells_how_workers_confine_their_parsers(
+def test_doctor_reports_parser_confinement_of_workers(
     make_database: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     urls = make_database()

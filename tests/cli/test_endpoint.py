@@ -51,13 +51,13 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_connection_key_beside_its_address_is_used(places: Places, place: str) -> None:
+def test_connection_key_of_same_source_as_address_is_used(places: Places, place: str) -> None:
     places.set(place, url=ONE, key="a-key")
     assert places.find() == Credentials(ONE, "a-key")
 
 
 @pytest.mark.parametrize(("of_key", "of_address"), list(permutations(PLACES, 2)))
-def test_connection_key_and_address_of_different_places_are_not_combined(
+def test_connection_key_and_address_of_different_sources_are_not_combined(
     places: Places, of_key: str, of_address: str
 ) -> None:
     """Every pair of sources. A stored file has both values, so one of them differs."""
@@ -74,14 +74,14 @@ def test_connection_key_and_address_of_different_places_are_not_combined(
 
 
 @pytest.mark.parametrize(("first", "second"), [("option", "environment"), ("environment", "file"), ("file", "stored")])
-def test_connection_first_place_wins_as_a_whole(places: Places, first: str, second: str) -> None:
+def test_connection_first_source_wins_as_a_whole(places: Places, first: str, second: str) -> None:
     places.set(first, url=ONE, key="first-key")
     places.set(second, url=OTHER, key="second-key")
     assert places.find() == Credentials(ONE, "first-key")
 
 
 @pytest.mark.parametrize("place", PLACES[1:])
-def test_connection_address_named_again_beside_a_key_gets_that_key(places: Places, place: str) -> None:
+def test_connection_repeated_address_uses_key_of_its_source(places: Places, place: str) -> None:
     places.set("option", url=f"{ONE}/")
     places.set(place, url=ONE, key="its-key")
     assert places.find() == Credentials(ONE, "its-key")
@@ -100,13 +100,13 @@ def test_connection_file_cannot_read_the_environment(places: Places) -> None:
     assert "hidden" not in places.find().url
 
 
-def test_connection_nothing_named_says_what_to_give(places: Places) -> None:
+def test_connection_without_sources_names_options(places: Places) -> None:
     with pytest.raises(ServiceNotConfigured, match="give --url and --key"):
         places.find()
 
 
 @pytest.mark.parametrize("url", ["ftp://x", "http://x\r\ny: z", "http://a b", "http://x\x1b[2J"])
-def test_connection_wrong_address_names_its_variable(places: Places, url: str) -> None:
+def test_connection_invalid_address_names_its_variable(places: Places, url: str) -> None:
     places.set("environment", url=url, key="k")
     with pytest.raises(ServiceNotConfigured, match="CARREL_URL must be an http or https URL"):
         places.find()

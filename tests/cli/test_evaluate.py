@@ -72,7 +72,7 @@ def figures(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-def test_loading_again_changes_nothing(loaded: tuple[Tenant, Path], evaluate: Evaluate) -> None:
+def test_evaluate_load_again_changes_nothing(loaded: tuple[Tenant, Path], evaluate: Evaluate) -> None:
     before = loaded[0].admin.get("/v1/knowledge-bases/animals").json()
     assert before["document_count"] == 4
     assert evaluate("--load").exit_code == 0
@@ -83,7 +83,7 @@ def test_loading_again_changes_nothing(loaded: tuple[Tenant, Path], evaluate: Ev
     }
 
 
-def test_what_is_measured(evaluate: Evaluate) -> None:
+def test_evaluate_measures_equal_expected_values(evaluate: Evaluate) -> None:
     found = figures(evaluate("--json", "--setting", LEXICAL, "--setting", 'both={"strategy": "hybrid"}'))
     assert (found["queries"], found["without_judgements"], found["judged_documents_missing"]) == (3, 1, 1)
     words, both = found["settings"]
@@ -104,7 +104,7 @@ def test_what_is_measured(evaluate: Evaluate) -> None:
     assert excerpt == {"recall": 1.0, "precision": ratio, "IoU": ratio}
 
 
-def test_a_set_as_beir_writes_it(tenant: Tenant, tmp_path: Path) -> None:
+def test_evaluate_beir_set_uses_external_ids(tenant: Tenant, tmp_path: Path) -> None:
     """Documents get their ``_id`` as external id, and judgements refer to it."""
     lines(tmp_path / "corpus.jsonl", [{"_id": name, "title": t, "text": text} for name, (t, text) in CORPUS.items()])
     lines(tmp_path / "queries.jsonl", [{"_id": one["id"], "text": one["text"], "metadata": {}} for one in QUERIES])
@@ -117,7 +117,7 @@ def test_a_set_as_beir_writes_it(tenant: Tenant, tmp_path: Path) -> None:
         assert found["settings"][0]["measures"]["recall@5"]["by_query"] == {query: 1.0}
 
 
-def test_a_passage_that_comes_again_and_again_counts_where_it_was_found(tenant: Tenant, tmp_path: Path) -> None:
+def test_evaluate_repeated_passage_counts_at_its_place(tenant: Tenant, tmp_path: Path) -> None:
     """Stored text has no heading signs: it is shorter than the corpus's text, increasingly towards its end."""
     note = "Ask the warden before the gate"
     text = f"= = = = Of what to do at every door = = = =\n\n{note}\n\n" * 30
@@ -132,7 +132,7 @@ def test_a_passage_that_comes_again_and_again_counts_where_it_was_found(tenant: 
     assert setting["measures"]["excerpt_recall@100"]["mean"] == 1.0
 
 
-def test_tables_for_people(evaluate: Evaluate) -> None:
+def test_evaluate_prints_tables(evaluate: Evaluate) -> None:
     done = evaluate("--setting", LEXICAL, "--setting", "both={}", "--measure", "recall@5")
     assert done.exit_code == 0
     first, _, *tables = done.stdout.splitlines()
@@ -146,7 +146,7 @@ def test_tables_for_people(evaluate: Evaluate) -> None:
     assert tables[4].split()[-1] == "1/0/2"
 
 
-def test_report_counts_queries_by_code_of_their_warnings(evaluate: Evaluate) -> None:
+def test_evaluate_counts_queries_by_warning_code(evaluate: Evaluate) -> None:
     limited = 'limited={"strategy": "multi_query"}'
     [setting] = figures(evaluate("--json", "--setting", limited, "--measure", "recall@5"))["settings"]
     assert setting["warnings"] == {"chat_model_not_configured": 3}
@@ -154,7 +154,7 @@ def test_report_counts_queries_by_code_of_their_warnings(evaluate: Evaluate) -> 
     assert "  3 queries warned: chat_model_not_configured" in table
 
 
-def test_figures_that_are_not_what_they_are_called_are_told(evaluate: Evaluate) -> None:
+def test_evaluate_warns_of_questionable_figures(evaluate: Evaluate) -> None:
     few = 'few={"top_k": 5}'
     settings = figures(evaluate("--json", "--setting", "all={}", "--setting", few, "--measure", "recall@10"))[
         "settings"
@@ -176,7 +176,9 @@ def test_figures_that_are_not_what_they_are_called_are_told(evaluate: Evaluate) 
         (["r@5=0.84", "success@5=1.0", "MRR=1.1"], 1, ["recall@5", "MRR 1.0000 is below 1.1"]),
     ],
 )
-def test_a_floor_for_ci(evaluate: Evaluate, floors: list[str], status: int, said: list[str]) -> None:
+def test_evaluate_fail_under_sets_exit_status(
+    evaluate: Evaluate, floors: list[str], status: int, said: list[str]
+) -> None:
     done = evaluate(*(part for floor in floors for part in ("--fail-under", floor)))
     assert done.exit_code == status
     below = [line for line in done.stderr.splitlines() if "below" in line]
@@ -184,7 +186,7 @@ def test_a_floor_for_ci(evaluate: Evaluate, floors: list[str], status: int, said
     assert all(part in line for part, line in zip(said, below, strict=True))
 
 
-def test_some_failures_are_counted_and_all_are_fatal(evaluate: Evaluate, tmp_path: Path) -> None:
+def test_evaluate_some_failed_queries_are_counted_and_all_are_fatal(evaluate: Evaluate, tmp_path: Path) -> None:
     asked = [
         {"id": "fine", "text": "Where do herons wait?", "relevant": ["birds"]},
         {"id": "long", "text": "heron " * 6000, "relevant": ["birds"]},
@@ -203,7 +205,7 @@ def test_some_failures_are_counted_and_all_are_fatal(evaluate: Evaluate, tmp_pat
 @pytest.mark.parametrize(
     ("kind", "relevant"), [("title", "Herons"), ("metadata.ref.number", "17"), ("source", "herons.txt")]
 )
-def test_documents_by_other_names(service: Service, tmp_path: Path, kind: str, relevant: str) -> None:
+def test_evaluate_matches_documents_by_other_names(service: Service, tmp_path: Path, kind: str, relevant: str) -> None:
     tenant = service.create_tenant()
     path = tmp_path / "herons.txt"
     path.write_text(CORPUS["birds"][1])
@@ -216,7 +218,7 @@ def test_documents_by_other_names(service: Service, tmp_path: Path, kind: str, r
     assert found["judged_documents_missing"] is None  # only external ids are looked up
 
 
-def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> None:
+def test_evaluate_failed_document_counts_as_missing(tenant: Tenant, tmp_path: Path) -> None:
     damaged = Path(__file__).parents[1] / "samples" / "truncated.pdf"
     assert tenant.upload(damaged, external_id="damaged")["status"] == "failed"
     tenant.add_text("Herons", external_id="birds")
@@ -251,7 +253,9 @@ def test_a_document_that_failed_is_missing(tenant: Tenant, tmp_path: Path) -> No
     ],
     ids=range(19),
 )
-def test_what_is_wrong_is_status_2(loaded: tuple[Tenant, Path], arguments: list[str], said: str | None) -> None:
+def test_evaluate_invalid_arguments_exit_with_2(
+    loaded: tuple[Tenant, Path], arguments: list[str], said: str | None
+) -> None:
     tenant, place = loaded
     given = {"--kb": "animals", "--url": tenant.service.url, "--key": tenant.key}
     defaults = [part for name, value in given.items() if name not in arguments for part in (name, value)]
@@ -261,7 +265,7 @@ def test_what_is_wrong_is_status_2(loaded: tuple[Tenant, Path], arguments: list[
     assert bool(done.stdout) == (said is None)
 
 
-def test_excerpts_need_the_texts(evaluate: Evaluate, loaded: tuple[Tenant, Path], tmp_path: Path) -> None:
+def test_evaluate_excerpts_need_corpus(evaluate: Evaluate, loaded: tuple[Tenant, Path], tmp_path: Path) -> None:
     excerpt = {"document": "birds", "text": "They stand on one leg"}
     lines(tmp_path / "q.jsonl", [{"id": "q", "text": "On one leg", "references": [excerpt]}])
     place, corpus = tmp_path / "q.jsonl", str(loaded[1] / "corpus.jsonl")
@@ -273,7 +277,7 @@ def test_excerpts_need_the_texts(evaluate: Evaluate, loaded: tuple[Tenant, Path]
 
 
 @pytest.mark.parametrize("option", ["--measure", "--fail-under"])
-def test_nothing_is_measured_of_a_kind_that_the_set_lacks(evaluate: Evaluate, tmp_path: Path, option: str) -> None:
+def test_evaluate_measure_without_judgements_is_refused(evaluate: Evaluate, tmp_path: Path, option: str) -> None:
     """Otherwise a floor would pass, because no value is below it."""
     value = "=0.5" if option == "--fail-under" else ""
     excerpt = {"document": "birds", "text": "They stand on one leg"}
@@ -289,7 +293,7 @@ def test_nothing_is_measured_of_a_kind_that_the_set_lacks(evaluate: Evaluate, tm
         assert f"{measure}: {said}" in done.stderr
 
 
-def test_the_service_of_the_data_directory(
+def test_evaluate_uses_service_of_data_directory(
     loaded: tuple[Tenant, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The key is sent to that service alone."""
@@ -313,7 +317,7 @@ def test_the_service_of_the_data_directory(
     assert (mixed.exit_code, "CARREL_API_KEY is set in the environment without" in mixed.stderr) == (2, True)
 
 
-def test_without_the_extra(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluate_without_extra_names_it(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
     """One line names the extra to install; measures of excerpts work without it."""
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     refused = evaluate()
@@ -322,6 +326,6 @@ def test_without_the_extra(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) 
     assert evaluate("--measure", "excerpt_recall@5").exit_code == 0
 
 
-def test_help_has_examples() -> None:
+def test_evaluate_help_has_examples() -> None:
     shown = CliRunner().invoke(app, ["evaluate", "--help"])
     assert (shown.exit_code, shown.stdout.count("Example:")) == (0, 3)

@@ -85,7 +85,7 @@ def no_mark(traps: Traps) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("command", [[sys.executable, "-m", "pip", "--version"], [*COMMAND, "--version"]])
-def test_hostile_directory_traps_run_where_python_looks_there(
+def test_hostile_directory_traps_run_if_python_imports_from_there(
     new_place: Callable[[], Path], command: list[str]
 ) -> None:
     traps = Traps(new_place())
@@ -125,7 +125,7 @@ def test_hostile_directory_models_pull_starts_the_installed_pip(traps: Traps) ->
     assert "No matching distribution" in done.stderr or "Could not find" in done.stderr
 
 
-def test_child_environment_means_the_same_in_another_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_child_environment_has_absolute_env_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("CARREL_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)

@@ -95,7 +95,7 @@ def written_by(service: Command, place: Path) -> str:
     return "\n".join(log.read_text(errors="replace") for log in logs)
 
 
-def test_no_secret_and_no_content_is_in_the_logs(place: Path, s3_server: S3Server, endpoint: EmbeddingServer) -> None:
+def test_logs_contain_no_secret_and_no_content(place: Path, s3_server: S3Server, endpoint: EmbeddingServer) -> None:
     endpoint.api_key = EMBEDDING_KEY
     endpoint.latency_seconds = 0
     settings = {

@@ -40,7 +40,7 @@ def command(directory: Path, *arguments: str, **settings: str) -> dict[str, Any]
     }
 
 
-def test_a_desktop_agent_asks_as_over_http(process: McpClient, library: Tenant, tmp_path: Path) -> None:
+def test_mcp_command_answers_like_http(process: McpClient, library: Tenant, tmp_path: Path) -> None:
     over_http = process.of(library)
     client = process.at(**command(tmp_path, "--url", library.service.url, "--key", library.key))
     assert client.ask("list_tools")["tools"] == over_http.ask("list_tools")["tools"]
@@ -56,7 +56,7 @@ def test_a_desktop_agent_asks_as_over_http(process: McpClient, library: Tenant, 
         client.ask("list_resources", cursor="nonsense")
 
 
-def test_it_speaks_for_what_serve_left_and_prints_nothing_but_the_protocol(library: Tenant, tmp_path: Path) -> None:
+def test_mcp_command_uses_stored_credentials_and_prints_protocol_only(library: Tenant, tmp_path: Path) -> None:
     """The client sends an older protocol version and an invalid line; the command ends with its input."""
     write_credentials(tmp_path, Credentials(library.service.url, library.key))
     hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "desk", "version": "1"}}
@@ -82,7 +82,7 @@ def test_it_speaks_for_what_serve_left_and_prints_nothing_but_the_protocol(libra
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
 
 
-def test_a_service_that_cannot_be_asked_is_told_plainly(
+def test_mcp_command_without_usable_service_prints_reason(
     library: Tenant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

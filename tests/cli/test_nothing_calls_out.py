@@ -120,7 +120,7 @@ def assert_nothing_left(place: Path, homes: dict[str, str], found: Observed) -> 
     assert [name for name in own if any(sign in name for sign in SIGNS)] == []
 
 
-def test_serve_with_embedded_model_contacts_nobody_and_leaves_no_file(place: Path) -> None:
+def test_serve_with_embedded_model_contacts_no_host_and_leaves_no_file(place: Path) -> None:
     with serving_under(place, []) as (command, homes), observed(command.process.pid, place) as found:
         use(command, homes)
         assert len(found.processes) > 3
@@ -131,7 +131,7 @@ def test_serve_with_embedded_model_contacts_nobody_and_leaves_no_file(place: Pat
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed; the test above needs none")
-def test_serve_under_strace_connects_to_its_own_ports_alone(place: Path) -> None:
+def test_serve_under_strace_connects_to_its_own_ports_only(place: Path) -> None:
     log = place / "trace"
     tracer = ["strace", "-f", "-qq", "--seccomp-bpf", "-e", "trace=connect,sendto,sendmsg,sendmmsg", "-o", str(log)]
     with serving_under(place, tracer) as (command, homes), observed(command.process.pid) as found:
@@ -141,7 +141,7 @@ def test_serve_under_strace_connects_to_its_own_ports_alone(place: Path) -> None
     assert {one for one in contacted if not one[0].startswith("127.") or one[1] not in found.listening} == set()
 
 
-def test_serve_with_an_endpoint_contacts_that_endpoint_alone(place: Path, endpoint: EmbeddingServer) -> None:
+def test_serve_with_endpoint_contacts_only_that_endpoint(place: Path, endpoint: EmbeddingServer) -> None:
     port = httpx2.URL(endpoint.base_url).port
     with (
         serving_under(place, [], **embedding_settings(endpoint)) as (command, homes),
@@ -153,7 +153,7 @@ def test_serve_with_an_endpoint_contacts_that_endpoint_alone(place: Path, endpoi
     assert_nothing_left(place, homes, found)
 
 
-def test_every_process_that_imports_the_package_has_telemetry_off() -> None:
+def test_processes_that_import_app_have_telemetry_off() -> None:
     """A plugin's module is included: it imports the runtime after ``app``, or below a process that imports ``app``."""
     assert os.environ["ORT_DISABLE_TELEMETRY"] == "1"
     asked = {**os.environ, "ORT_DISABLE_TELEMETRY": "0"}
@@ -164,7 +164,7 @@ def test_every_process_that_imports_the_package_has_telemetry_off() -> None:
     assert done.stdout == "1\n"
 
 
-def test_only_one_module_imports_the_runtime() -> None:
+def test_only_minilm_module_imports_onnx_runtime() -> None:
     """Other modules import it only after the package, which turns its reports off."""
     root = Path(app.__file__).parents[1]
     importing = re.compile(r"^\s*(?:import|from)\s+onnxruntime\b", re.MULTILINE)
@@ -177,7 +177,7 @@ def test_only_one_module_imports_the_runtime() -> None:
     assert found == ["app/inference/embedding/minilm.py"]
 
 
-def test_models_pull_with_the_weights_there_contacts_nobody(place: Path) -> None:
+def test_models_pull_with_existing_weights_contacts_no_host(place: Path) -> None:
     homes = fresh_homes(place)
     target = Path(app.__file__).parents[1] / "models/all-MiniLM-L6-v2"
     done = run(place, "models", "pull", "--target", str(target), **homes)

@@ -34,7 +34,7 @@ from tests.cli.commands import (
     started,
     stat,
     wait_until,
-    wait_until_gone,
+    wait_until_ended,
     worker_of,
 )
 from tests.cli.conftest import embedding_settings
@@ -72,7 +72,7 @@ def ask(command: Command, path: str) -> Any:
         return client.get(path).raise_for_status().json()
 
 
-def test_the_first_start(place: Path) -> None:
+def test_serve_first_start_writes_credentials_with_closed_modes(place: Path) -> None:
     with serving(place) as first:
         data = place / ".carrel"
         assert first.url.startswith("http://127.0.0.1:")
@@ -105,7 +105,7 @@ def test_the_first_start(place: Path) -> None:
         assert len(below) > 3
         os.killpg(first.process.pid, signal.SIGINT)
         assert first.process.wait(60) == 0
-        wait_until_gone(below)
+        wait_until_ended(below)
     assert not (data / "runtime.json").exists()
     lonely = run(place, "worker")
     assert (lonely.returncode, lonely.stdout) == (1, "")
@@ -126,7 +126,7 @@ def screen_of_terminal(directory: Path, settings: dict[str, str]) -> str:
     return screen.decode().replace("\r\n", "\n")
 
 
-def test_serve_shows_the_new_key_once_and_on_a_terminal_alone(place: Path, settings: dict[str, str]) -> None:
+def test_serve_shows_new_key_once_and_only_on_terminal(place: Path, settings: dict[str, str]) -> None:
     first = screen_of_terminal(place, settings)
     kept = place / ".carrel" / "credentials.json"
     key = json.loads(kept.read_text())["api_key"]
@@ -142,7 +142,7 @@ def test_serve_shows_the_new_key_once_and_on_a_terminal_alone(place: Path, setti
         assert key not in piped.log.read_text()
 
 
-def test_a_taken_port_is_one_line(home: Path, key: str, settings: dict[str, str]) -> None:
+def test_serve_occupied_port_prints_one_line(home: Path, key: str, settings: dict[str, str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -164,7 +164,7 @@ async def call_it_a_database_of_before(home: Path) -> None:
         await connection.close()
 
 
-def test_data_directory_of_before_the_baseline_is_one_line(place: Path, settings: dict[str, str]) -> None:
+def test_serve_data_directory_before_baseline_prints_one_line(place: Path, settings: dict[str, str]) -> None:
     with serving(place, **settings) as first:
         asyncio.run(call_it_a_database_of_before(place))
         assert first.end() == 0
@@ -180,7 +180,7 @@ async def recounted(home: Path) -> dict[str, list[Any]]:
     return await find_inconsistencies(url)
 
 
-def test_what_kill_9_interrupts_is_finished_once(
+def test_serve_work_interrupted_by_kill_is_finished_once(
     home: Path, key: str, settings: dict[str, str], texts: list[str]
 ) -> None:
     with serving(home, **settings) as first:
@@ -192,7 +192,7 @@ def test_what_kill_9_interrupts_is_finished_once(
         below = descendants(first.process.pid)
         first.process.kill()
         first.process.wait(60)
-        wait_until_gone(below)
+        wait_until_ended(below)
 
     with serving(home, **settings) as second:
         assert second.key == key
@@ -218,10 +218,10 @@ def test_what_kill_9_interrupts_is_finished_once(
             assert len(ready()) == len(texts)
         below = descendants(second.process.pid)
         assert second.end(signal.SIGTERM) == 0
-        wait_until_gone(below)
+        wait_until_ended(below)
 
 
-def test_a_frozen_worker_is_replaced(home: Path, key: str, settings: dict[str, str]) -> None:
+def test_serve_replaces_frozen_worker(home: Path, key: str, settings: dict[str, str]) -> None:
     """The event loop writes a heartbeat every second. A frozen process stops the heartbeat."""
     with serving(home, **settings, CARREL_WORKER_HEARTBEAT_TIMEOUT_SECONDS="5") as service, service.client() as client:
         assert service.key == key
@@ -252,9 +252,7 @@ def next_line(service: Command) -> str:
     return line.decode().strip()
 
 
-def test_serve_reports_a_worker_that_keeps_ending_while_another_worker_lives(
-    home: Path, key: str, settings: dict[str, str]
-) -> None:
+def test_serve_reports_crash_loop_while_another_worker_lives(home: Path, key: str, settings: dict[str, str]) -> None:
     with serving(home, **settings) as service, service.client() as client, started(home, "worker", **settings) as other:
         assert service.key == key
         other.wait_for("worker.started")
@@ -288,7 +286,7 @@ def test_serve_reports_a_worker_that_keeps_ending_while_another_worker_lives(
         assert other.end() == 0
 
 
-def test_the_ready_check_knows_a_worker_that_is_not_there(home: Path, key: str, settings: dict[str, str]) -> None:
+def test_serve_readiness_reports_absent_worker(home: Path, key: str, settings: dict[str, str]) -> None:
     """The API continues and answers 200, so that a load balancer does not remove it."""
     with serving(home, "--api-only", **settings) as service, service.client() as client:
         assert service.key == key
@@ -311,7 +309,7 @@ async def forget_workers(home: Path) -> None:
         await connection.close()
 
 
-def test_nobody_reads_the_screen(home: Path, key: str, settings: dict[str, str]) -> None:
+def test_serve_with_closed_output_continues(home: Path, key: str, settings: dict[str, str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with started(home, "serve", "--port", "0", stdout=writing, **settings) as unread:
@@ -325,7 +323,7 @@ def test_nobody_reads_the_screen(home: Path, key: str, settings: dict[str, str])
         assert "Traceback" not in unread.log.read_text()
 
 
-def test_an_ordinary_user_needs_nothing_special(new_place: Callable[[], Path]) -> None:
+def test_serve_as_ordinary_user_needs_no_privileges(new_place: Callable[[], Path]) -> None:
     if os.geteuid() != 0:
         pytest.skip("the other tests are run by an ordinary user already")
     account = pwd.getpwnam("nobody")
@@ -345,10 +343,10 @@ def test_an_ordinary_user_needs_nothing_special(new_place: Callable[[], Path]) -
             made = client.post(DOCUMENTS, params={"wait": 30}, json={"text": "Geese fly south."}).json()
             assert made["status"] == "ready"
         assert service.end() == 0
-        wait_until_gone(below)
+        wait_until_ended(below)
 
 
-def test_its_postgres_is_started_again(home: Path, settings: dict[str, str], key: str) -> None:
+def test_serve_restarts_killed_postgres(home: Path, settings: dict[str, str], key: str) -> None:
     with serving(home, **settings) as service, service.client(key) as client:
         with A_FILE.open("rb") as file:
             made = client.post(DOCUMENTS, params={"wait": 60}, files={"file": file}).raise_for_status().json()

@@ -13,7 +13,9 @@ FILES = 60
 STORE = "/openai/v1/vector_stores/default"
 
 
-def test_a_killed_worker_loses_no_file(new_place: Callable[[], Path], endpoint: EmbeddingServer) -> None:
+def test_serve_with_killed_worker_attaches_every_file_of_batch(
+    new_place: Callable[[], Path], endpoint: EmbeddingServer
+) -> None:
     endpoint.latency_seconds = 0.0
     with serving(new_place(), **embedding_settings(endpoint)) as service:
         with service.client() as client:

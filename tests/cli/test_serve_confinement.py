@@ -35,15 +35,15 @@ def test_serve_without_confinement_warns_on_screen_and_in_log(place: Path, endpo
         assert (event["level"], event["in_force"], event["own_user"]) == ("warning", "partial", True)
         with service.client() as admin:
 
-            def told() -> Any:
+            def confinement_of_workers() -> Any:
                 return admin.get("/v1/status").raise_for_status().json()["workers"]["parser_confinement"]
 
-            wait_until(lambda: told() is not None)
-            assert told() == {"level": "partial", "detail": None}
+            wait_until(lambda: confinement_of_workers() is not None)
+            assert confinement_of_workers() == {"level": "partial", "detail": None}
         service.end()
 
 
-def test_serve_with_confinement_warns_of_nothing(place: Path, endpoint: EmbeddingServer) -> None:
+def test_serve_with_confinement_has_no_warning(place: Path, endpoint: EmbeddingServer) -> None:
     with serving(place, **embedding_settings(endpoint)) as service:
         assert "Warning" not in service.screen
         service.wait_for("parser.confinement")
@@ -52,7 +52,7 @@ def test_serve_with_confinement_warns_of_nothing(place: Path, endpoint: Embeddin
         service.end()
 
 
-def test_doctor_names_the_measures(place: Path) -> None:
+def test_doctor_names_confinement_measures(place: Path) -> None:
     findings = json.loads(run(place, "doctor", "--json").stdout)
     (finding,) = [finding for finding in findings if finding["check"] == "parser confinement"]
     assert finding["state"] == "ok"

@@ -234,7 +234,7 @@ FAIR: dict[str, tuple[Callable[[RecordingApplication], bytes], bytes]] = {
 }
 
 
-def test_slow_callers_are_let_go_and_others_served_meanwhile(world: RecordingApplication) -> None:
+def test_slow_clients_are_disconnected_and_others_served(world: RecordingApplication) -> None:
     with ThreadPoolExecutor(len(SLOW) + len(FAIR)) as pool:
         slow = {label: pool.submit(run, world) for label, (run, _) in SLOW.items()}
         fair = {label: pool.submit(run, world) for label, (run, _) in FAIR.items()}
@@ -275,7 +275,7 @@ def test_slow_callers_are_let_go_and_others_served_meanwhile(world: RecordingApp
     ],
     ids=lambda value: ascii(value)[:50],
 )  # fmt: skip
-def test_what_is_no_request_or_too_much_of_one(
+def test_malformed_and_oversized_requests_are_refused(
     world: RecordingApplication, request_: bytes, status: int, code: str
 ) -> None:
     with world.client() as client, ThreadPoolExecutor(1) as pool:
@@ -303,14 +303,14 @@ def test_what_is_no_request_or_too_much_of_one(
     ],
     ids=["headers", "query", "trailers", "pipeline", "upgrade", "h2c", "h2c in chunks"],
 )
-def test_what_is_allowed(world: RecordingApplication, request_: bytes, told: bytes) -> None:
+def test_unusual_valid_requests_are_answered(world: RecordingApplication, request_: bytes, told: bytes) -> None:
     found = answer_to(world, request_)
     assert b"200 OK" in found
     assert told in found
     assert b"\r\nserver:" not in found.lower()
 
 
-def test_a_body_behind_a_wish_for_an_upgrade_is_no_request_of_its_own(world: RecordingApplication) -> None:
+def test_body_after_upgrade_request_is_not_a_second_request(world: RecordingApplication) -> None:
     """Otherwise a client of a shared connection could put a request before the requests of others."""
     hidden, last = GET % b"x", b"GET /x HTTP/1.1\r\nConnection: close\r\n\r\n"
     head = b"POST /length HTTP/1.1\r\nContent-Length: %d\r\n%s\r\n" % (len(hidden), H2C)
@@ -324,7 +324,7 @@ def test_a_body_behind_a_wish_for_an_upgrade_is_no_request_of_its_own(world: Rec
     assert found.count(b"hello") == 1
 
 
-def test_expect_continue(world: RecordingApplication) -> None:
+def test_expect_continue_is_answered_before_body(world: RecordingApplication) -> None:
     with world.client() as client:
         client.sendall(b"POST /length HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n")
         assert client.recv(100).startswith(b"HTTP/1.1 100 Continue")

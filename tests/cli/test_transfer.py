@@ -39,7 +39,9 @@ def full(service: Service) -> Tenant:
     return tenant
 
 
-def test_there_and_back(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
+def test_export_import_command_round_trip_is_complete(
+    carrel: Carrel, service: Service, full: Tenant, tmp_path: Path
+) -> None:
     file, other = tmp_path / "birds.tar", service.create_tenant("other")
     told = carrel(full, "export", "default", "--to", str(file), "--json")
     assert told == {"file": str(file), "bytes": file.stat().st_size, "documents": 4, "skipped": []}
@@ -53,7 +55,9 @@ def test_there_and_back(carrel: Carrel, service: Service, full: Tenant, tmp_path
     assert again == {"documents": 0, "chunks": 0, "existing": 4, "conflicts": 0}
 
 
-def test_it_goes_on_where_it_was(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
+def test_import_command_continues_after_interruption(
+    carrel: Carrel, service: Service, full: Tenant, tmp_path: Path
+) -> None:
     file, other = tmp_path / "birds.tar", service.create_tenant("resumed")
     carrel(full, "export", "default", "--to", str(file))
     content = file.read_bytes()
@@ -63,7 +67,7 @@ def test_it_goes_on_where_it_was(carrel: Carrel, service: Service, full: Tenant,
     assert told == {"documents": 2, "chunks": 2, "existing": 2, "conflicts": 0}
 
 
-def test_many_documents_go_in_parts(carrel: Carrel, service: Service, tmp_path: Path) -> None:
+def test_import_command_sends_many_documents_in_parts(carrel: Carrel, service: Service, tmp_path: Path) -> None:
     tenant = service.create_tenant("many")
     take(
         tenant, "default", build_archive(*(ArchiveDocument([f"Text {number}."]) for number in range(103)))
@@ -73,7 +77,7 @@ def test_many_documents_go_in_parts(carrel: Carrel, service: Service, tmp_path: 
     assert told == {"documents": 103, "chunks": 103, "existing": 0, "conflicts": 0}
 
 
-def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
+def test_import_command_conflict_exits_with_1(carrel: Carrel, service: Service, full: Tenant, tmp_path: Path) -> None:
     file, other = tmp_path / "birds.tar", service.create_tenant("conflicting")
     carrel(full, "export", "default", "--to", str(file))
     other.add_text("Another bird.", external_id="bird-1")
@@ -92,7 +96,7 @@ def test_a_conflict_is_a_status(carrel: Carrel, service: Service, full: Tenant, 
     ],
     ids=["cut", "cut in a file", "changed", "none", "without hashes"],
 )
-def test_nothing_of_a_damaged_archive_is_sent(
+def test_import_command_damaged_archive_sends_nothing(
     carrel: Carrel, service: Service, full: Tenant, tmp_path: Path, damage: Callable[[bytes], bytes], said: str
 ) -> None:
     file, other = tmp_path / "birds.tar", service.create_tenant("spared")
@@ -102,7 +106,7 @@ def test_nothing_of_a_damaged_archive_is_sent(
     assert [kb["name"] for kb in other.admin.get("/v1/knowledge-bases").json()["items"]] == ["default"]
 
 
-def test_a_file_is_not_written_over(carrel: Carrel, full: Tenant, tmp_path: Path) -> None:
+def test_export_command_does_not_overwrite_file(carrel: Carrel, full: Tenant, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     assert "--force" in carrel(full, "export", "default", "--to", str(tmp_path / "mine"), status=2)
     carrel(full, "export", "default", "--to", str(tmp_path / "mine"), "--force")

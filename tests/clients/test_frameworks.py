@@ -32,7 +32,7 @@ def run(name: str, *arguments: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["langchain", "llama-index"])
-def test_passages_come_with_what_is_known_of_them(name: str, tenant: Tenant) -> None:
+def test_framework_retriever_passages_have_metadata(name: str, tenant: Tenant) -> None:
     tenant.add_text("The tern dives for fish.", title="Terns", metadata={"year": 2026})
     tenant.add_text("The tern rests on a rock.", title="Rests", metadata={"year": 2025})
     reader = tenant.admin.post("/v1/api-keys", json={"name": "reader", "role": "reader"}).json()["key"]
@@ -63,7 +63,7 @@ def with_site(make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.parametrize("name", ["langchain", "llama-index"])
-def test_what_an_http_source_finds_comes_without_an_id(name: str, with_site: Tenant) -> None:
+def test_framework_retriever_http_source_passages_have_no_id(name: str, with_site: Tenant) -> None:
     found = run(name, with_site.service.url, with_site.key, "When is the harbour museum open?", "site")
     _, text, metadata, *_score = found["plain"][0]
     assert text == PAGES["/opening"][1]

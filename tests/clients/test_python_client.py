@@ -39,12 +39,12 @@ def client(tenant: Tenant) -> Client:
     return Client(tenant.service.url, tenant.key)
 
 
-def test_the_synchronous_client_is_made_of_the_other() -> None:
+def test_synchronous_client_is_generated_from_asynchronous() -> None:
     script = ROOT / "clients/python/generate.py"
     assert subprocess.run([sys.executable, script, "--check"], check=False, timeout=60).returncode == 0
 
 
-def test_upload_search_and_delete(client: Client, tmp_path: Path) -> None:
+def test_client_upload_search_and_delete_succeeds(client: Client, tmp_path: Path) -> None:
     with client:
         document = client.documents.upload("default", HANDBOOK, wait=60, metadata={"year": 2026}, external_id="h")
         assert (document["status"], document["metadata"], document["source"]) == (
@@ -68,7 +68,7 @@ def test_upload_search_and_delete(client: Client, tmp_path: Path) -> None:
         assert client.search("leave", knowledge_base="default")["results"] == []
 
 
-def test_what_can_be_uploaded(client: Client) -> None:
+def test_client_uploads_paths_bytes_streams_and_texts(client: Client) -> None:
     with client:
         one = client.documents.upload("default", b"The tern.", filename="one.txt")
         assert (
@@ -93,7 +93,7 @@ def test_what_can_be_uploaded(client: Client) -> None:
         assert client.documents.delete_many("default", filter={}, confirm="default")["deleted"] == 2
 
 
-def test_lists_go_on_behind_a_page(client: Client) -> None:
+def test_client_lists_continue_after_first_page(client: Client) -> None:
     with client:
         for number in range(3):
             client.knowledge_bases.create(f"kb{number}")
@@ -104,7 +104,7 @@ def test_lists_go_on_behind_a_page(client: Client) -> None:
         assert [item["name"] for item in client.knowledge_bases.list()] == ["kb2", "kb0", "default"]
 
 
-def test_keys_agents_and_tenants(client: Client, service: Service) -> None:
+def test_client_manages_keys_agents_and_tenants(client: Client, service: Service) -> None:
     with client, Client(service.url, OPERATOR_KEY) as operator:
         key = client.api_keys.create("for reading", "reader")
         with Client(service.url, key["key"]) as reader:
@@ -131,11 +131,11 @@ def test_keys_agents_and_tenants(client: Client, service: Service) -> None:
         assert any(event["action"] == "agent.delete" for event in client.audit_events(limit=2))
 
 
-def test_a_search_may_say_all_that_the_route_takes() -> None:
+def test_client_search_options_equal_route_fields() -> None:
     assert {*SearchOptions.__annotations__, "query", "knowledge_bases"} == set(MultiSearchRequest.model_fields)
 
 
-def test_refusals_say_what_is_wrong(client: Client) -> None:
+def test_client_errors_have_types_and_reasons(client: Client) -> None:
     with client:
         with pytest.raises(NotFound) as missing:
             client.documents.get("default", "doc_nothing")
@@ -156,7 +156,7 @@ def test_refusals_say_what_is_wrong(client: Client) -> None:
             client.documents.upload("default", b"PK\x03\x04", filename="a.docx")
 
 
-async def test_the_asynchronous_client(tenant: Tenant) -> None:
+async def test_asynchronous_client_has_same_methods(tenant: Tenant) -> None:
     async with AsyncClient(tenant.service.url, tenant.key) as client:
         document = await client.documents.upload("default", HANDBOOK)
         assert (await client.documents.wait("default", document["id"], timeout_seconds=60, poll_interval_seconds=0.02))[
@@ -171,7 +171,7 @@ async def test_the_asynchronous_client(tenant: Tenant) -> None:
 @pytest.mark.parametrize(
     "first", [BUSY, ScriptedReply(0), ScriptedReply(429, BUSY.body, BUSY.headers), ScriptedReply(502, b"<html>")]
 )
-def test_what_passes_is_tried_again_under_one_key(first: ScriptedReply) -> None:
+def test_client_retries_transient_failure_with_same_idempotency_key(first: ScriptedReply) -> None:
     with (
         ScriptedServer([first, ScriptedReply(200, b'{"id": "kb_1"}')]) as server,
         Client(server.address, "k") as client,
@@ -182,7 +182,7 @@ def test_what_passes_is_tried_again_under_one_key(first: ScriptedReply) -> None:
     assert one.headers["Idempotency-Key"] == two.headers["Idempotency-Key"]
 
 
-def test_a_file_is_sent_again_from_its_beginning(tmp_path: Path) -> None:
+def test_client_retry_sends_file_from_beginning(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("The tern.")
     with (
         ScriptedServer([BUSY, ScriptedReply(202, b'{"id": "doc_1"}')]) as server,
@@ -193,7 +193,7 @@ def test_a_file_is_sent_again_from_its_beginning(tmp_path: Path) -> None:
         assert len(server.received) == 2
 
 
-def test_a_stream_is_sent_once() -> None:
+def test_client_stream_upload_is_not_retried() -> None:
     with ScriptedServer([BUSY]) as server, Client(server.address, "k") as client:
         with pytest.raises(ServiceUnavailable):
             client.documents.upload("kb", io.BytesIO(b"The tern."), filename="a.txt")
@@ -210,14 +210,16 @@ def test_a_stream_is_sent_once() -> None:
         (ScriptedReply(404, b"not found"), UnexpectedReply, 1),
     ],
 )
-def test_what_stays_is_an_error(reply: ScriptedReply, error: type[Exception], attempts: int) -> None:
+def test_client_permanent_failure_raises_after_attempts(
+    reply: ScriptedReply, error: type[Exception], attempts: int
+) -> None:
     with ScriptedServer([reply]) as server, Client(server.address, "k", retries=2) as client:
         with pytest.raises(error):
             client.me()
         assert len(server.received) == attempts
 
 
-def test_nobody_there() -> None:
+def test_client_without_server_raises_connection_failed() -> None:
     with (
         Client("http://127.0.0.1:1", "k", retries=0) as client,
         pytest.raises(ConnectionFailed, match=r"127\.0\.0\.1:1"),

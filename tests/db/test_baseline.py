@@ -58,7 +58,7 @@ async def superuser(database: DatabaseUrls, postgres_server: EmbeddedPostgres) -
     await connection.close()
 
 
-async def test_baseline_makes_what_the_former_migrations_made(
+async def test_baseline_creates_schema_of_former_migrations(
     make_empty_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     urls = await asyncio.to_thread(make_empty_database)
@@ -120,7 +120,7 @@ def test_every_former_name_is_a_word_of_the_former_catalogue() -> None:
         ("comment on table chunk is 'changed'", "database"),
     ],
 )
-async def test_comparison_notices_a_change(superuser: asyncpg.Connection, change: str, kind: str) -> None:
+async def test_catalogue_comparison_detects_change(superuser: asyncpg.Connection, change: str, kind: str) -> None:
     before = await read_catalogue(superuser)
     await superuser.execute(change)
     assert {changed for changed, _ in differences(before, await read_catalogue(superuser))} == {kind}
@@ -150,7 +150,7 @@ async def test_database_of_an_earlier_version_is_refused_and_not_touched(
         ("alter function lexical_search rename to former_search", "lexical_search"),
     ],
 )
-async def test_migrate_database_of_an_unreleased_baseline_names_what_is_missing(
+async def test_migrate_database_of_unreleased_baseline_names_missing_objects(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, change: str, missing: str
 ) -> None:
     urls = await asyncio.to_thread(make_database)
@@ -160,7 +160,7 @@ async def test_migrate_database_of_an_unreleased_baseline_names_what_is_missing(
             await migrate_database(urls.owner, urls.app)
 
 
-async def test_plain_role_of_an_earlier_database_is_refused(make_database: DatabaseFactory) -> None:
+async def test_application_role_of_earlier_database_is_refused(make_database: DatabaseFactory) -> None:
     """A process that does not know the owner's URL: its login cannot read the revision."""
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.owner) as owner:

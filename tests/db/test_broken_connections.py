@@ -48,7 +48,7 @@ async def cutting(url: str, until: bytes) -> AsyncIterator[str]:
         yield place.set(port=port).render_as_string(hide_password=False)
 
 
-async def test_a_connection_that_breaks_while_its_codecs_are_set_up_is_an_outage(database: DatabaseUrls) -> None:
+async def test_connection_broken_during_setup_is_outage(database: DatabaseUrls) -> None:
     async with cutting(database.app, QUESTION) as url:
         broken = Database.connect(url, pool_size=1)
         try:
@@ -67,7 +67,7 @@ async def give_up(database: Database, link: SlowLink) -> None:
         await session.fetch_rows(ONE, {})
 
 
-async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: DatabaseUrls) -> None:
+async def test_cancelled_transaction_does_not_wait_for_rollback(database: DatabaseUrls) -> None:
     with SlowLink(database.app) as link:
         slow = Database.connect(link.url, pool_size=1)
         try:
@@ -91,7 +91,7 @@ async def kill_unseen(postgres: EmbeddedPostgres, url: str, *, steps: int) -> No
 
 
 @pytest.mark.parametrize("steps", range(6))
-async def test_one_that_dies_in_the_pool_is_left_out_at_every_moment(
+async def test_broken_pooled_connection_is_replaced_at_any_moment(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, steps: int
 ) -> None:
     """Each moment includes the one after the server's last message and before the end of the stream."""
@@ -105,7 +105,7 @@ async def test_one_that_dies_in_the_pool_is_left_out_at_every_moment(
 
 
 @pytest.mark.parametrize("steps", range(6))
-async def test_the_owners_is_a_failure_of_maintenance_at_every_moment(
+async def test_broken_owner_connection_is_maintenance_failure(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, steps: int
 ) -> None:
     urls = await asyncio.to_thread(make_database)

@@ -72,7 +72,7 @@ async def differences(urls: DatabaseUrls) -> list[object]:
     return found
 
 
-async def test_the_owner_is_as_on_managed_postgres(database: DatabaseUrls) -> None:
+async def test_owner_has_rights_of_managed_postgres(database: DatabaseUrls) -> None:
     async with connected(database.owner) as owner:
         row = await owner.fetchrow(
             "select rolsuper, rolbypassrls, rolcreatedb, rolcreaterole from pg_roles where rolname = current_user"
@@ -80,7 +80,7 @@ async def test_the_owner_is_as_on_managed_postgres(database: DatabaseUrls) -> No
     assert tuple(row) == (False, False, False, True)
 
 
-def test_revisions_are_one_line() -> None:
+def test_revisions_are_linear() -> None:
     scripts = ScriptDirectory.from_config(create_alembic_config())
     assert len(scripts.get_heads()) == 1
     assert len(scripts.get_bases()) == 1
@@ -93,7 +93,7 @@ def test_revisions_are_one_line() -> None:
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-async def test_a_filled_database_of_any_revision_is_brought_up(
+async def test_migrate_filled_database_of_any_revision_succeeds(
     make_empty_database: DatabaseFactory, revision: str
 ) -> None:
     urls = await asyncio.to_thread(make_empty_database)
@@ -112,7 +112,7 @@ async def test_a_filled_database_of_any_revision_is_brought_up(
     assert await differences(urls) == []
 
 
-async def test_migrating_again_changes_nothing(database: DatabaseUrls) -> None:
+async def test_migrate_again_changes_nothing(database: DatabaseUrls) -> None:
     async with connected(database.owner) as owner:
         snapshot = "select oid, xmin, relname from pg_class where relnamespace = 'public'::regnamespace order by oid"
         before = await owner.fetch(snapshot)
@@ -120,13 +120,13 @@ async def test_migrating_again_changes_nothing(database: DatabaseUrls) -> None:
         assert await owner.fetch(snapshot) == before
 
 
-async def test_two_at_once_take_turns(make_empty_database: DatabaseFactory) -> None:
+async def test_concurrent_migrations_take_turns(make_empty_database: DatabaseFactory) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     await asyncio.gather(*(migrate_database(urls.owner, urls.app) for _ in range(3)))
     assert await differences(urls) == []
 
 
-async def test_the_plain_role_may_have_any_name(
+async def test_application_role_may_have_any_name(
     make_empty_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     urls = await asyncio.to_thread(make_empty_database)
@@ -142,7 +142,9 @@ async def test_the_plain_role_may_have_any_name(
     await db.close()
 
 
-async def test_what_hinders_it_is_one_line(make_empty_database: DatabaseFactory, database: DatabaseUrls) -> None:
+async def test_failed_migration_names_reason_in_one_line(
+    make_empty_database: DatabaseFactory, database: DatabaseUrls
+) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     with pytest.raises(MigrationFailed, match="permission denied"):
         await migrate_database(urls.app, urls.app)
@@ -160,7 +162,7 @@ async def test_what_hinders_it_is_one_line(make_empty_database: DatabaseFactory,
     assert "\n" not in raised.value.message
 
 
-async def test_models_and_migrations_agree_and_the_comparison_can_tell(make_database: DatabaseFactory) -> None:
+async def test_models_equal_migrations_and_comparison_detects_change(make_database: DatabaseFactory) -> None:
     urls = await asyncio.to_thread(make_database)
     assert await differences(urls) == []
     for change in (
@@ -178,7 +180,7 @@ async def test_models_and_migrations_agree_and_the_comparison_can_tell(make_data
             assert len(await differences(urls)) > before, change
 
 
-async def test_a_new_revision_begins_as_the_house_writes_them(make_database: DatabaseFactory, tmp_path: Path) -> None:
+async def test_new_revision_from_template_runs(make_database: DatabaseFactory, tmp_path: Path) -> None:
     shutil.copytree(find_migrations_directory(), tmp_path / "migrations")
     made = create_alembic_config()
     made.set_main_option("script_location", str(tmp_path / "migrations"))

@@ -52,14 +52,14 @@ async def test_full_pool_serves_waiting_tenants_in_turn() -> None:
     assert (shares._total, shares._in_use, dict(shares._waiting)) == (0, {}, {})
 
 
-async def test_service_itself_needs_no_place() -> None:
+async def test_pool_shares_do_not_apply_to_service() -> None:
     shares = PoolShares(capacity=1, share=1, timeout_seconds=GUARD_SECONDS)
     await shares.acquire(ONE)
     for tenant in (None, SYSTEM_TENANT):
         (await shares.acquire(tenant))()
 
 
-async def test_cancelled_and_late_callers_leave_nothing_behind() -> None:
+async def test_pool_shares_cancelled_and_late_callers_leave_nothing() -> None:
     shares = PoolShares(capacity=1, share=1, timeout_seconds=0.01)
     held = await shares.acquire(ONE)
     with pytest.raises(TimeoutError):
@@ -72,7 +72,7 @@ async def test_cancelled_and_late_callers_leave_nothing_behind() -> None:
     assert (shares._total, shares._in_use, dict(shares._waiting)) == (0, {}, {})
 
 
-async def test_one_tenant_cannot_have_all_connections(database: DatabaseUrls) -> None:
+async def test_pool_one_tenant_cannot_use_all_connections(database: DatabaseUrls) -> None:
     pool = Database.connect(database.app, pool_size=3)
     one, other = uuid4(), uuid4()
     try:
@@ -95,7 +95,7 @@ async def test_one_tenant_cannot_have_all_connections(database: DatabaseUrls) ->
         await pool.close()
 
 
-async def test_waiting_for_too_long_says_why(database: DatabaseUrls) -> None:
+async def test_pool_wait_timeout_names_reason(database: DatabaseUrls) -> None:
     pool = Database.connect(database.app, pool_size=1)
     pool.pool_shares.timeout_seconds = 0.05
     tenant = uuid4()

@@ -33,7 +33,7 @@ async def name(reader: DriverReader) -> str | None:
     return None if row is None else str(row[0])
 
 
-async def test_it_sees_its_tenant_alone_and_the_scope_ends_with_it(database: DatabaseUrls) -> None:
+async def test_read_transaction_sees_only_its_tenant(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant, other = await add_tenant(db), await add_tenant(db)
         async with db.transaction(other) as session:
@@ -53,7 +53,7 @@ async def test_it_sees_its_tenant_alone_and_the_scope_ends_with_it(database: Dat
                 assert [row[0] for row in await session.fetch_rows(SCOPE, {})] == [""]
 
 
-async def test_it_writes_nothing(database: DatabaseUrls) -> None:
+async def test_read_transaction_cannot_write(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         with pytest.raises(DBAPIError, match="read-only"):
@@ -63,7 +63,7 @@ async def test_it_writes_nothing(database: DatabaseUrls) -> None:
             assert await name(reader) == "a name"
 
 
-async def test_nobody_waits_for_its_end(database: DatabaseUrls) -> None:
+async def test_read_transaction_caller_does_not_wait_for_its_end(database: DatabaseUrls) -> None:
     """The caller does not wait even if the database hangs; the connection returns to the pool later."""
     with SlowLink(database.app) as link:
         async with connected(link.url) as slow:
@@ -79,7 +79,7 @@ async def test_nobody_waits_for_its_end(database: DatabaseUrls) -> None:
                 assert await name(reader) == "a name"
 
 
-async def test_closing_waits_for_what_is_on_its_way_back(database: DatabaseUrls) -> None:
+async def test_close_waits_for_returning_connections(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         async with db.read_transaction(await add_tenant(db)):
             pass
@@ -88,7 +88,7 @@ async def test_closing_waits_for_what_is_on_its_way_back(database: DatabaseUrls)
         assert not db.returning_tasks
 
 
-async def test_cancelling_anywhere_leaves_no_transaction_behind(database: DatabaseUrls) -> None:
+async def test_read_transaction_cancelled_anywhere_leaves_no_transaction(database: DatabaseUrls) -> None:
     async with connected(database.app, pool_size=1) as db:
         tenant = await add_tenant(db)
 
@@ -114,7 +114,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
                 assert await name(reader) == "a name"
 
 
-async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: DatabaseUrls) -> None:
+async def test_read_transaction_cancelled_caller_does_not_wait_for_rollback(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
 
@@ -131,7 +131,7 @@ async def test_whoever_gives_up_does_not_wait_for_the_rollback(database: Databas
             assert await name(reader) == "a name"
 
 
-async def test_an_error_passes_through_and_what_follows_is_sound(database: DatabaseUrls) -> None:
+async def test_read_transaction_error_propagates_and_connection_is_reusable(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         for _ in range(4):
@@ -147,7 +147,7 @@ async def test_an_error_passes_through_and_what_follows_is_sound(database: Datab
             assert await name(reader) == "a name"
 
 
-async def test_killed_connections_are_an_outage_that_passes(
+async def test_read_transaction_killed_connections_are_a_passing_outage(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
     urls = await asyncio.to_thread(make_database)
@@ -194,7 +194,7 @@ async def outage(url: str) -> str:
     return f"{raised.type.__name__}: {raised.value}"
 
 
-async def test_what_is_no_connection_is_told_as_elsewhere(
+async def test_read_transaction_connection_errors_equal_session_errors(
     database: DatabaseUrls, make_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     assert (await outage("postgresql://nobody:secret@127.0.0.1:1/nothing")).startswith("DatabaseUnavailable")
@@ -211,7 +211,7 @@ async def test_what_is_no_connection_is_told_as_elsewhere(
     assert (await outage(urls.app)).startswith("DatabaseUnavailable")
 
 
-async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
+async def test_read_transaction_full_pool_is_outage(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         db.engine.pool._timeout = 0.05  # type: ignore[attr-defined]  # ten seconds is long for a test
@@ -224,7 +224,7 @@ async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
             assert await name(reader) == "a name"
 
 
-async def test_many_at_once_need_no_more_than_there_are(database: DatabaseUrls) -> None:
+async def test_concurrent_read_transactions_use_at_most_pool_size(database: DatabaseUrls) -> None:
     async def read(db: Database, tenant: uuid.UUID) -> str | None:
         async with db.read_transaction(tenant) as reader:
             return await name(reader)

@@ -42,7 +42,7 @@ async def add_tenant(database: Database) -> uuid.UUID:
     return tenant
 
 
-async def test_the_scope_ends_with_the_transaction(database: DatabaseUrls) -> None:
+async def test_transaction_end_clears_scope(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         async with db.transaction(TENANT) as session:
             assert await session.scalar(SCOPE) == str(TENANT)
@@ -52,7 +52,7 @@ async def test_the_scope_ends_with_the_transaction(database: DatabaseUrls) -> No
             assert await connection.scalar(COUNT) == 0
 
 
-async def test_who_has_frozen_or_is_gone_keeps_no_locks(database: DatabaseUrls) -> None:
+async def test_silent_connection_has_timeouts(database: DatabaseUrls) -> None:
     """The database has timeouts after which it closes a silent connection."""
     async with connected(database.app) as db, db.transaction(TENANT) as session:
         told = {}
@@ -67,7 +67,7 @@ async def test_who_has_frozen_or_is_gone_keeps_no_locks(database: DatabaseUrls) 
     }
 
 
-async def test_the_scope_ends_with_a_transaction_that_failed(database: DatabaseUrls) -> None:
+async def test_failed_transaction_clears_scope(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         with pytest.raises(ZeroDivisionError):
             async with db.transaction(TENANT):
@@ -76,7 +76,7 @@ async def test_the_scope_ends_with_a_transaction_that_failed(database: DatabaseU
             assert await connection.scalar(SCOPE) == ""
 
 
-async def test_without_a_tenant_there_is_nothing(database: DatabaseUrls) -> None:
+async def test_transaction_without_tenant_sees_no_rows(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         async with db.transaction(None) as session:
@@ -86,14 +86,14 @@ async def test_without_a_tenant_there_is_nothing(database: DatabaseUrls) -> None
             assert (await session.execute(text("select id from tenant"))).scalars().all() == [tenant]
 
 
-async def test_a_tenant_cannot_write_for_another(database: DatabaseUrls) -> None:
+async def test_transaction_cannot_write_for_another_tenant(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         with pytest.raises(DBAPIError, match="row-level security"):
             async with db.transaction(TENANT) as session:
                 await session.execute(ADD_TENANT, {"id": uuid.uuid4()})
 
 
-async def test_an_error_rolls_back_and_passes_through(database: DatabaseUrls) -> None:
+async def test_transaction_error_rolls_back_and_propagates(database: DatabaseUrls) -> None:
     tenant = uuid.uuid4()
     async with connected(database.app) as db:
 
@@ -113,7 +113,7 @@ async def test_an_error_rolls_back_and_passes_through(database: DatabaseUrls) ->
     ("sql", "value"),
     [("select 1 / cast(:x as int)", 0), ("select cast(:x as int)", 2**40), ("select cast(:x as text)", "\0")],
 )
-async def test_a_mistake_in_a_statement_is_not_an_outage(database: DatabaseUrls, sql: str, value: object) -> None:
+async def test_statement_error_is_not_an_outage(database: DatabaseUrls, sql: str, value: object) -> None:
     async with connected(database.app) as db:
         with pytest.raises(DBAPIError):
             async with db.transaction(None) as session:
@@ -121,7 +121,7 @@ async def test_a_mistake_in_a_statement_is_not_an_outage(database: DatabaseUrls,
         await db.check()
 
 
-async def test_cancelling_gives_the_connection_back(database: DatabaseUrls) -> None:
+async def test_cancelled_transaction_returns_connection(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
 
         async def sleep() -> None:
@@ -138,7 +138,7 @@ async def test_cancelling_gives_the_connection_back(database: DatabaseUrls) -> N
             await db.check()
 
 
-async def test_cancelling_anywhere_leaves_no_transaction_behind(database: DatabaseUrls) -> None:
+async def test_transaction_cancelled_anywhere_leaves_no_transaction(database: DatabaseUrls) -> None:
     async with connected(database.app, pool_size=1) as db:
         tenant = await add_tenant(db)
 
@@ -160,7 +160,7 @@ async def test_cancelling_anywhere_leaves_no_transaction_behind(database: Databa
                 assert await session.scalar(COUNT) == 1
 
 
-async def test_a_statement_of_the_driver_is_in_the_same_transaction(database: DatabaseUrls) -> None:
+async def test_driver_statement_runs_in_same_transaction(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         async with db.transaction(tenant, snapshot=True, statement_timeout_seconds=1.5) as session:
@@ -177,7 +177,7 @@ async def test_a_statement_of_the_driver_is_in_the_same_transaction(database: Da
             assert isolation[0] == "repeatable read"
 
 
-async def test_its_errors_are_those_of_a_session_and_hold_no_values(database: DatabaseUrls) -> None:
+async def test_driver_errors_equal_session_errors_without_values(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         with pytest.raises(IntegrityError) as raised:
@@ -204,7 +204,7 @@ async def kill_connections(postgres: EmbeddedPostgres, url: str) -> None:
     await superuser.close()
 
 
-async def test_killed_connections_are_an_outage_that_passes(
+async def test_transaction_killed_connections_are_a_passing_outage(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     urls = await asyncio.to_thread(make_database)
@@ -230,14 +230,14 @@ async def test_killed_connections_are_an_outage_that_passes(
             await db.check()
 
 
-async def test_a_server_that_is_not_there_is_an_outage() -> None:
+async def test_missing_server_is_outage() -> None:
     async with connected("postgresql://nobody:secret@127.0.0.1:1/nothing") as db:
         with pytest.raises(DatabaseUnavailable) as raised:
             await db.check()
         assert "secret" not in str(raised.value)
 
 
-async def test_a_server_without_room_is_an_outage(
+async def test_server_without_free_connections_is_outage(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     urls = await asyncio.to_thread(make_database)
@@ -257,7 +257,7 @@ async def rename_nothing(database: Database) -> None:
 
 
 @pytest.mark.parametrize("write", [add_tenant, rename_nothing])
-async def test_a_server_that_takes_nothing_is_an_outage_and_its_connection_is_not_kept(
+async def test_read_only_server_is_outage_and_connection_is_dropped(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, write: Callable[[Database], Awaitable[object]]
 ) -> None:
     """A server after a failover, or one that its provider has made read-only because its disk is full.
@@ -279,7 +279,7 @@ async def test_a_server_that_takes_nothing_is_an_outage_and_its_connection_is_no
         await write(db)
 
 
-async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
+async def test_transaction_full_pool_is_outage(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         db.engine.pool._timeout = 0.05  # type: ignore[attr-defined]  # ten seconds is long for a test
         async with db.transaction(None), db.transaction(None):
@@ -288,7 +288,7 @@ async def test_a_full_pool_is_an_outage(database: DatabaseUrls) -> None:
         await db.check()
 
 
-async def test_a_wrong_password_is_refused_in_words(database: DatabaseUrls) -> None:
+async def test_wrong_password_is_refused_without_secret(database: DatabaseUrls) -> None:
     url = make_url(database.app).set(password="wrong-password").render_as_string(hide_password=False)
     async with connected(url) as db:
         with pytest.raises(DatabaseRefused, match="authentication failed") as raised:
@@ -335,16 +335,18 @@ async def refused(url: str) -> str:
         ("", ["carrel_app", "postgres"]),
     ],
 )
-async def test_a_role_that_walls_do_not_stop_is_refused(login: Login, attributes: str, grants: list[str]) -> None:
+async def test_role_that_bypasses_row_level_security_is_refused(
+    login: Login, attributes: str, grants: list[str]
+) -> None:
     url = await asyncio.to_thread(login, attributes, *grants)
     assert "use the plain role" in await refused(url)
 
 
-async def test_the_owner_is_refused(database: DatabaseUrls) -> None:
+async def test_owner_role_is_refused(database: DatabaseUrls) -> None:
     assert "use the plain role" in await refused(database.owner)
 
 
-async def test_one_that_owns_a_table_is_refused(
+async def test_role_that_owns_a_table_is_refused(
     login: Login, postgres_server: EmbeddedPostgres, make_database: DatabaseFactory
 ) -> None:
     urls = await asyncio.to_thread(make_database)
@@ -358,18 +360,18 @@ async def test_one_that_owns_a_table_is_refused(
     assert "use the plain role" in await refused(url)
 
 
-async def test_a_role_without_carrel_app_is_refused(login: Login) -> None:
+async def test_role_without_carrel_app_is_refused(login: Login) -> None:
     assert "run carrel migrate" in await refused(await asyncio.to_thread(login, ""))
     inherits_nothing = await asyncio.to_thread(login, "", "carrel_app with inherit false")
     assert "run carrel migrate" in await refused(inherits_nothing)
 
 
-async def test_an_empty_database_is_refused(make_empty_database: DatabaseFactory) -> None:
+async def test_empty_database_is_refused(make_empty_database: DatabaseFactory) -> None:
     urls = await asyncio.to_thread(make_empty_database)
     assert "run carrel migrate" in await refused(urls.app)
 
 
-def test_an_old_server_is_refused() -> None:
+def test_old_server_or_extension_is_refused() -> None:
     fit: dict[str, Any] = {"version": MIN_POSTGRES_VERSION, "pgvector": [0, 8, 0], "privileged": False}
     fit |= {"migrated": True, "earlier": False}
     assert find_unmet_requirement("plain", **fit) is None
@@ -381,12 +383,12 @@ def test_an_old_server_is_refused() -> None:
     assert "pgvector 0.8" in (find_unmet_requirement("plain", **{**fit, "pgvector": [0]}) or "")
 
 
-async def test_the_service_finds_its_database_fit(database: DatabaseUrls) -> None:
+async def test_database_check_of_valid_database_succeeds(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         await db.check()
 
 
-async def test_a_single_statement_sees_no_tenant(database: DatabaseUrls) -> None:
+async def test_autocommit_statement_sees_no_tenant(database: DatabaseUrls) -> None:
     tenant = uuid.uuid4()
     async with connected(database.app) as db:
         async with db.transaction(tenant) as session:
@@ -398,7 +400,7 @@ async def test_a_single_statement_sees_no_tenant(database: DatabaseUrls) -> None
             assert await session.scalar(text("select count(*) from tenant")) == 1
 
 
-async def test_two_transactions_with_one_snapshot(database: DatabaseUrls) -> None:
+async def test_two_transactions_share_one_snapshot(database: DatabaseUrls) -> None:
     async with connected(database.app) as db:
         tenant = await add_tenant(db)
         name = parse_statement("select name from tenant")
@@ -421,7 +423,7 @@ async def test_two_transactions_with_one_snapshot(database: DatabaseUrls) -> Non
             assert (await session.fetch_row(name, {})) != before
 
 
-async def test_a_schema_that_lacks_the_last_migration_is_refused(make_database: DatabaseFactory) -> None:
+async def test_schema_without_last_migration_is_refused(make_database: DatabaseFactory) -> None:
     urls = await asyncio.to_thread(make_database)
     async with connected(urls.app) as db:
         await db.check()

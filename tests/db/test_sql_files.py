@@ -46,7 +46,7 @@ async def superuser(
 @pytest.mark.parametrize(
     "path", sorted(path.relative_to(SQL_DIRECTORY).as_posix() for path in SQL_DIRECTORY.rglob("*.sql"))
 )
-def test_file_has_a_comment_and_makes_what_its_name_says(path: str) -> None:
+def test_sql_file_has_comment_and_creates_named_object(path: str) -> None:
     text = (SQL_DIRECTORY / path).read_text()
     assert re.match(r"-- [A-Z].*\.$", text.split("\ncreate ")[0], re.DOTALL)
     kind = "function" if path.startswith("functions/") else "trigger"
@@ -56,13 +56,13 @@ def test_file_has_a_comment_and_makes_what_its_name_says(path: str) -> None:
     assert kind == "trigger" or f"\nrevoke all on function {Path(path).stem} from public;\n" in text
 
 
-def test_folders_are_kinds_and_roles() -> None:
+def test_sql_folders_are_kinds_and_roles() -> None:
     assert {path.name for path in SQL_DIRECTORY.iterdir()} == {"functions", "triggers"}
     assert {path.name for path in (SQL_DIRECTORY / "functions").iterdir()} == {OWNER, *ROLES}
     assert {path.suffix for path in SQL_DIRECTORY.rglob("*") if path.is_file()} == {".sql"}
 
 
-async def test_functions_of_the_database_are_those_of_the_files(
+async def test_database_functions_equal_files(
     superuser: asyncpg.Connection, make_empty_database: DatabaseFactory, postgres_server: EmbeddedPostgres
 ) -> None:
     present = await read_catalogue(superuser)
@@ -80,7 +80,7 @@ async def test_functions_of_the_database_are_those_of_the_files(
     }
 
 
-async def test_triggers_of_the_database_are_those_of_the_files(superuser: asyncpg.Connection) -> None:
+async def test_database_triggers_equal_files(superuser: asyncpg.Connection) -> None:
     before = await read_catalogue(superuser)
     assert {name.partition(".")[2] for name in before["triggers"]} == set(TRIGGERS)
     transaction = superuser.transaction()
@@ -91,7 +91,7 @@ async def test_triggers_of_the_database_are_those_of_the_files(superuser: asyncp
     await transaction.rollback()
 
 
-async def test_changed_text_is_noticed(superuser: asyncpg.Connection) -> None:
+async def test_changed_sql_text_is_detected(superuser: asyncpg.Connection) -> None:
     before = await read_catalogue(superuser)
     await superuser.execute(
         "create or replace trigger document_added after insert on document"
@@ -104,7 +104,7 @@ async def test_changed_text_is_noticed(superuser: asyncpg.Connection) -> None:
     assert after["functions"] != before["functions"]
 
 
-async def test_every_function_body_is_valid(superuser: asyncpg.Connection) -> None:
+async def test_every_sql_function_body_is_valid(superuser: asyncpg.Connection) -> None:
     """Migrations create functions without this check, so that their order does not matter."""
     checked = await superuser.fetch(
         "select p.proname, case l.lanname when 'sql' then fmgr_sql_validator(p.oid) else plpgsql_validator(p.oid) end"
@@ -119,7 +119,7 @@ async def test_every_function_body_is_valid(superuser: asyncpg.Connection) -> No
         await superuser.execute("select fmgr_sql_validator('broken()'::regprocedure)")
 
 
-def test_migrations_run_the_text_that_is_pinned() -> None:
+def test_migrations_run_pinned_text() -> None:
     pinned = {path.stem: path.read_text() for path in PINS.iterdir()}
     changed = {
         migration.revision: sorted(
@@ -134,7 +134,7 @@ def test_migrations_run_the_text_that_is_pinned() -> None:
     assert set(pinned) == {migration.revision for migration in list_migrations()}
 
 
-def test_files_that_are_kept_have_another_text_now() -> None:
+def test_former_sql_files_differ_from_current() -> None:
     former = PINS.parent / "former"
     revisions = {migration.revision for migration in list_migrations()}
     for path in former.rglob("*.sql"):
@@ -143,7 +143,7 @@ def test_files_that_are_kept_have_another_text_now() -> None:
         assert not (SQL_DIRECTORY / name).is_file() or (SQL_DIRECTORY / name).read_text() != path.read_text(), path
 
 
-def test_read_sql_returns_the_text_of_the_revision(tmp_path: Path) -> None:
+def test_read_sql_returns_text_of_revision(tmp_path: Path) -> None:
     name = "triggers/document_added.sql"
     for revision, text in (("0002_a", "of 0001"), ("0004_c", "of 0002 and 0003")):
         path = tmp_path / "former" / revision / name

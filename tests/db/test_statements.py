@@ -68,6 +68,6 @@ async def test_every_statement_can_be_prepared(owner: asyncpg.Connection) -> Non
     assert await failures(owner, statements) == {}
 
 
-async def test_missing_column_is_noticed(owner: asyncpg.Connection) -> None:
+async def test_missing_column_is_detected(owner: asyncpg.Connection) -> None:
     broken = {"broken": parse_statement("select d.missing from document d where d.id = :id")}
     assert set(await failures(owner, broken)) == {"broken"}

@@ -44,7 +44,7 @@ async def stranger(database: DatabaseUrls, postgres_server: EmbeddedPostgres) ->
     await asyncio.to_thread(run_sql, server, f"drop role {LOGIN}")
 
 
-async def test_a_login_that_holds_every_number_stops_nobody(
+async def test_login_with_advisory_locks_blocks_no_work(
     database: DatabaseUrls, owner: asyncpg.Connection, stranger: asyncpg.Connection
 ) -> None:
     tenant = generate_id()
@@ -71,14 +71,14 @@ async def test_a_login_that_holds_every_number_stops_nobody(
 
 
 @pytest.mark.parametrize("table", ["claim_lock", "index_build_lock", "alembic_version"])
-async def test_a_login_cannot_lock_the_tables(stranger: asyncpg.Connection, table: str) -> None:
+async def test_login_cannot_lock_tables(stranger: asyncpg.Connection, table: str) -> None:
     for mode in ("access share", "share update exclusive", "exclusive"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             async with stranger.transaction():
                 await stranger.execute(f"lock table {table} in {mode} mode")
 
 
-async def test_a_login_does_not_come_into_the_cluster_s_own_database(
+async def test_login_cannot_connect_to_postgres_database(
     stranger: asyncpg.Connection, postgres_server: EmbeddedPostgres, database: DatabaseUrls
 ) -> None:
     del stranger
@@ -87,7 +87,7 @@ async def test_a_login_does_not_come_into_the_cluster_s_own_database(
         await asyncpg.connect(f"postgresql://{LOGIN}:secret@" + url.partition("@")[2])
 
 
-async def test_only_one_process_builds(database: DatabaseUrls) -> None:
+async def test_only_one_process_builds_indexes(database: DatabaseUrls) -> None:
     owner = OwnerDatabase(database.owner)
     async with owner.connect() as one, owner.connect() as other:
         assert await one.try_lock()

@@ -89,7 +89,7 @@ async def house(workshop: Workshop) -> AccessModel:
     return house
 
 
-async def test_what_a_search_sees(house: AccessModel) -> None:
+async def test_user_keys_search_sees_only_visible_documents(house: AccessModel) -> None:
     rng = random.Random(4)
     for _ in range(QUESTIONS):
         key, user, chat = rng.choice([WHOLE, *USERS]), rng.choice([None, *USERS]), rng.choice([None, *CHATS])
@@ -108,7 +108,7 @@ async def test_what_a_search_sees(house: AccessModel) -> None:
 
 
 @pytest.mark.parametrize("key", [WHOLE, *USERS])
-async def test_what_is_listed_and_read(house: AccessModel, key: str) -> None:
+async def test_user_keys_list_and_read_only_visible_documents(house: AccessModel, key: str) -> None:
     services, readable = house.keys[key], house.readable(key)
     _, listed = await services.documents.list_documents("default", DocumentRowFilters(), after=None, limit=500)
     assert {document.id for document in listed} == readable
@@ -133,7 +133,7 @@ async def test_what_is_listed_and_read(house: AccessModel, key: str) -> None:
 
 
 @pytest.mark.parametrize("key", USERS)
-async def test_what_is_changed(house: AccessModel, key: str) -> None:
+async def test_user_keys_change_only_visible_documents(house: AccessModel, key: str) -> None:
     services, readable = house.keys[key], house.readable(key)
     for document, scope in house.documents.items():
         expected: type[Exception] | None = None
@@ -163,7 +163,7 @@ async def test_what_is_changed(house: AccessModel, key: str) -> None:
             await concerning_all
 
 
-async def test_what_is_deleted(house: AccessModel) -> None:
+async def test_user_keys_delete_only_own_documents(house: AccessModel) -> None:
     """The last test of the module: it deletes another user's document by id, and the user's own documents by filter."""
     key = USERS[0]
     services, readable = house.keys[key], house.readable(key)

@@ -24,12 +24,12 @@ async def watch(workshop: Workshop) -> AsyncIterator[DocumentChangeFeed]:
     """Change feed that listens already, so that no change is missed."""
     made = DocumentChangeFeed(workshop.resources.database)
     async with made.subscribe(uuid4(), uuid4()) as change:
-        await told(change)
+        await notified(change)
     yield made
     await made.close()
 
 
-async def told(change: DocumentSubscription) -> None:
+async def notified(change: DocumentSubscription) -> None:
     """Wait for a notification; a periodic check does not count."""
     async with asyncio.timeout(HANG_SECONDS):
         await change.event.wait()
@@ -49,21 +49,21 @@ async def touch(workshop: Workshop, document: DocumentRow, column: str = "status
         "delete from document where id = $1",
     ],
 )
-async def test_every_kind_of_change_is_told(
+async def test_change_feed_notifies_of_every_kind_of_change(
     workshop: Workshop, services: TenantServices, watch: DocumentChangeFeed, sql: str
 ) -> None:
     document = await add_text(services, "Watched.")
     async with watch.subscribe(document.tenant_id, document.id) as one, watch.subscribe(*ids(document)) as two:
         await workshop.owner.execute(sql, document.id)
-        await told(one)
-        await told(two)
+        await notified(one)
+        await notified(two)
 
 
 def ids(document: DocumentRow) -> tuple[UUID, UUID]:
     return document.tenant_id, document.id
 
 
-async def test_only_its_own_changes_are_told(
+async def test_change_feed_notifies_only_of_its_document(
     workshop: Workshop, services: TenantServices, watch: DocumentChangeFeed
 ) -> None:
     mine, other = await add_text(services, "Mine."), await add_text(services, "Other.")
@@ -73,14 +73,14 @@ async def test_only_its_own_changes_are_told(
         watch.subscribe(uuid4(), mine.id) as strangers,
     ):
         await touch(workshop, other)
-        await told(others)
+        await notified(others)
         assert not change.event.is_set()
         await touch(workshop, mine)
-        await told(change)
+        await notified(change)
         assert not strangers.event.is_set()
 
 
-async def test_a_lost_connection_is_told_and_comes_back(
+async def test_change_feed_lost_connection_notifies_and_reconnects(
     workshop: Workshop, services: TenantServices, watch: DocumentChangeFeed, postgres_server: EmbeddedPostgres
 ) -> None:
     document = await add_text(services, "Watched through it.")
@@ -93,13 +93,13 @@ async def test_a_lost_connection_is_told_and_comes_back(
                 await workshop.owner.fetchval("select current_database()"),
             )
             assert ended >= 1
-            await told(change)  # a notification may have been missed
+            await notified(change)  # a notification may have been missed
             await touch(workshop, document)
-            await told(change)
+            await notified(change)
     await superuser.close()
 
 
-async def test_without_a_database_who_waits_looks_for_himself() -> None:
+async def test_change_feed_without_database_checks_periodically() -> None:
     database = Database.connect("postgresql://nobody@127.0.0.1:1/nothing", pool_size=1)
     watch = DocumentChangeFeed(database)
     async with watch.subscribe(uuid4(), uuid4()) as change, asyncio.timeout(HANG_SECONDS):
@@ -110,7 +110,7 @@ async def test_without_a_database_who_waits_looks_for_himself() -> None:
     await database.close()
 
 
-async def test_nobody_is_kept_who_has_gone(watch: DocumentChangeFeed) -> None:
+async def test_change_feed_removes_ended_subscriptions(watch: DocumentChangeFeed) -> None:
     tenant, document = uuid4(), uuid4()
     async with watch.subscribe(tenant, document):
         async with watch.subscribe(tenant, document):
@@ -120,7 +120,7 @@ async def test_nobody_is_kept_who_has_gone(watch: DocumentChangeFeed) -> None:
     assert watch._subscriptions == {}
 
 
-async def test_following_tells_each_state_once(workshop: Workshop, services: TenantServices) -> None:
+async def test_stream_states_yields_each_state_once(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "Followed.")
     async with aclosing(services.documents.stream_states("default", document.id, LONG)) as states:
         for status in ("queued", "parsing", "embedding", "failed"):
@@ -133,7 +133,7 @@ async def test_following_tells_each_state_once(workshop: Workshop, services: Ten
             await anext(states)
 
 
-async def test_a_pulse_tells_the_same_again(workshop: Workshop, services: TenantServices) -> None:
+async def test_stream_states_repeats_state_after_pulse(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "With a pulse.")
     async with aclosing(
         services.documents.stream_states("default", document.id, LONG, repeat_interval_seconds=0.0)
@@ -145,7 +145,7 @@ async def test_a_pulse_tells_the_same_again(workshop: Workshop, services: Tenant
             await touch(workshop, document)
 
 
-async def test_following_ends_with_the_document(workshop: Workshop, services: TenantServices) -> None:
+async def test_stream_states_ends_with_document(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "Followed to the end.")
     async with aclosing(services.documents.stream_states("default", document.id, LONG)) as states:
         assert await anext(states) is not None
@@ -155,7 +155,7 @@ async def test_following_ends_with_the_document(workshop: Workshop, services: Te
         await anext(services.documents.stream_states("default", document.id, LONG))
 
 
-async def test_waiting(workshop: Workshop, services: TenantServices) -> None:
+async def test_wait_until_settled_returns_last_state(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "Waited for.")
     assert (await services.documents.wait_until_final(document, 0)).status == "queued"
     waiting = asyncio.create_task(services.documents.wait_until_final(document, LONG))

@@ -28,7 +28,7 @@ async def settle(services: TenantServices, deletion: UUID, job: UUID) -> None:
     await complete_document_deletion(services.deletions.db, [], deletion_id=deletion, job_id=job, objects=0)
 
 
-async def test_it_is_over_with_its_last_job(services: TenantServices) -> None:
+async def test_receipt_is_finished_with_last_job(services: TenantServices) -> None:
     deletion, other = uuid4(), uuid4()
     jobs = [await batch(services, deletion) for _ in range(3)]
     await batch(services, other)
@@ -40,7 +40,7 @@ async def test_it_is_over_with_its_last_job(services: TenantServices) -> None:
     assert (await services.deletions.get_receipt(other)).finished_at is None
 
 
-async def test_another_batch_opens_it_again(services: TenantServices) -> None:
+async def test_receipt_is_reopened_by_another_batch(services: TenantServices) -> None:
     """The originals of the first batch may be deleted before the second batch begins."""
     deletion = uuid4()
     await settle(services, deletion, await batch(services, deletion))
@@ -51,7 +51,7 @@ async def test_another_batch_opens_it_again(services: TenantServices) -> None:
     assert (await services.deletions.get_receipt(deletion)).finished_at is not None
 
 
-async def test_a_job_whose_record_is_gone_is_no_failure(workshop: Workshop, services: TenantServices) -> None:
+async def test_purge_job_without_receipt_succeeds(workshop: Workshop, services: TenantServices) -> None:
     deletion = uuid4()
     job = await batch(services, deletion)
     await workshop.owner.execute(f"delete from {DeletionRow.__tablename__} where id = $1", deletion)
@@ -59,7 +59,9 @@ async def test_a_job_whose_record_is_gone_is_no_failure(workshop: Workshop, serv
     assert not await workshop.owner.fetchval("select count(*) from job where id = $1", job)
 
 
-async def test_documents_of_many_chunks_go_few_at_a_time(workshop: Workshop, services: TenantServices) -> None:
+async def test_delete_documents_with_many_chunks_runs_in_small_batches(
+    workshop: Workshop, services: TenantServices
+) -> None:
     """One statement has a limit of two minutes; the receipt counts the documents of all statements."""
     made = [await add_text(services, f"A text {number}.") for number in range(5)]
     for document in made:

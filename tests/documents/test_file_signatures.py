@@ -94,7 +94,7 @@ def sniffed(content: bytes, directory: Path, *, filename: str = "upload", declar
         (b"", "text/plain"),
     ],
 )
-def test_content_decides(content: bytes, media_type: str, tmp_path: Path) -> None:
+def test_sniff_media_type_content_decides(content: bytes, media_type: str, tmp_path: Path) -> None:
     assert sniffed(content, tmp_path) == media_type
     assert (
         sniffed(content[:HEAD_BYTES], tmp_path, filename="upload.xyz", declared="application/x-unheard-of")
@@ -139,7 +139,7 @@ def test_content_decides(content: bytes, media_type: str, tmp_path: Path) -> Non
         (container("WordDocument"), "renamed.xls", "application/vnd.ms-excel", "application/msword"),
     ],
 )
-def test_the_clients_word_tells_text_types_apart_and_nothing_else(
+def test_sniff_media_type_declared_type_decides_among_text_types(
     content: bytes, filename: str, declared: str | None, media_type: str, tmp_path: Path
 ) -> None:
     assert sniffed(content, tmp_path, filename=filename, declared=declared) == media_type
@@ -157,6 +157,6 @@ def test_the_clients_word_tells_text_types_apart_and_nothing_else(
         ("tests/samples/plain_utf16.txt", "text/plain"),
     ],
 )
-def test_the_sample_files(path: str, media_type: str) -> None:
+def test_sniff_media_type_of_sample_files(path: str, media_type: str) -> None:
     file = ROOT / path
     assert sniff_media_type(file.read_bytes()[:HEAD_BYTES], file, filename=file.name, declared=None) == media_type

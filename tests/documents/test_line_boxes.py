@@ -33,14 +33,14 @@ FIRST, SECOND, THIRD = (
         (20, 30, [], []),
     ],
 )
-def test_lines_that_the_text_touches(start: int, end: int, boxes: list[LineBox], pages: list[int]) -> None:
+def test_select_line_boxes_returns_touched_lines(start: int, end: int, boxes: list[LineBox], pages: list[int]) -> None:
     found = select_line_boxes(PAGES, start=start, end=end)
     assert found.boxes == boxes
     assert [size.page for size in found.sizes] == pages
     assert set(found.sizes) <= {PageSize(2, 595.3, 841.8), PageSize(4, 100.0, 50.0)}
 
 
-def test_the_first_of_very_many() -> None:
+def test_select_line_boxes_is_limited() -> None:
     count = MAX_LINE_BOXES - 1
     page = DocumentPage(page=1, width=9.0, height=9.0, starts=[*range(count)], ends=[*range(1, count + 1)])
     page.boxes = [0, 0, 10, 10] * count

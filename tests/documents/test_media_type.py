@@ -33,17 +33,17 @@ def zipped(name: str, content: str) -> bytes:
         extension for spec in PARSERS.values() if spec.media_type.startswith("text/") for extension in spec.extensions
     ),
 )
-def test_every_text_format_is_known_by_its_extension(extension: str, tmp_path: Path) -> None:
+def test_text_format_is_recognized_by_extension(extension: str, tmp_path: Path) -> None:
     found = inspected(b"a, b", tmp_path, filename=f"upload.{extension}")
     assert extension in PARSERS[found].extensions
 
 
 @pytest.mark.parametrize("media_type", sorted(kind for kind in PARSERS if kind.startswith("text/")))
-def test_every_text_format_is_known_by_its_media_type(media_type: str, tmp_path: Path) -> None:
+def test_text_format_is_recognized_by_media_type(media_type: str, tmp_path: Path) -> None:
     assert inspected(b"a, b", tmp_path, declared=f"{media_type.upper()}; charset=utf-8") == media_type
 
 
-def test_an_encrypted_office_file_is_refused(tmp_path: Path) -> None:
+def test_encrypted_office_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EncryptedUpload):
         inspected(container("EncryptionInfo", "EncryptedPackage"), tmp_path, filename="plan.docx")
 
@@ -61,7 +61,7 @@ def test_an_encrypted_office_file_is_refused(tmp_path: Path) -> None:
         (b"\x7fELF" + bytes(60), "application/octet-stream", "No parser reads files of type"),
     ],
 )  # fmt: skip
-def test_what_nobody_reads_is_refused_with_advice(content: bytes, media_type: str, advice: str, tmp_path: Path) -> None:
+def test_unsupported_file_is_refused_with_advice(content: bytes, media_type: str, advice: str, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFileType, match=advice) as caught:
         inspected(content, tmp_path, filename="upload.docx")
     assert caught.value.fields["media_type"] == media_type

@@ -59,7 +59,7 @@ class Staff:
     async def change(self, stamp: dict[str, Any]) -> None:
         await self.services.knowledge_bases.update(KB, {"metadata_filter": stamp})
 
-    async def restamp(self) -> None:
+    async def backfill(self) -> None:
         await backfill_documents(self.services.retrieval.db, (await self.services.knowledge_bases.find(KB)).row.id)
 
     async def stamps(self) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -91,7 +91,7 @@ class Staff:
         assert ways[0] == ways[1]
         return ways[0]
 
-    async def lanes_of(self, document: DocumentRow) -> list[dict[str, Any]]:
+    async def search_metadata_of(self, document: DocumentRow) -> list[dict[str, Any]]:
         """Return the filter metadata of a document's chunks in both search tables, without their place."""
         found = []
         for lane in ("chunk_embedding", "chunk_lexical"):
@@ -123,7 +123,7 @@ class Changing(Staff):
             found = await self.services.documents.get(KB, document.id)
             assert found.attributes == {**own, **self.new}
             assert found.filterable == build_document_filter_metadata(found)
-            for row in await self.lanes_of(found):
+            for row in await self.search_metadata_of(found):
                 assert row["seen"] == build_document_filter_metadata(found, row["own"])
 
 
@@ -135,21 +135,21 @@ async def staff(workshop: Workshop) -> AsyncIterator[Staff]:
     await workshop.end_whole()
 
 
-async def test_everything_gets_the_new_stamp_and_what_filters_see_is_as_if_it_had_always_been(staff: Staff) -> None:
+async def test_backfill_updates_everything_as_if_always_enforced(staff: Staff) -> None:
     documents = [
         await staff.add("lantern one", metadata={"year": 2024, "d": "2025-05", "department": "x"}, title="One"),
         await staff.add("lantern two", metadata={"until": "1999", "team": ["a"]}),
         await staff.add_chunks({"team": 7, "colour": "red", "d": "2020"}, {}, {"until": "soon"}),
     ]
     await staff.change(NEW)
-    await staff.restamp()
+    await staff.backfill()
     assert await staff.stamps() == (NEW, None)
     expected: list[dict[str, Any]] = [{"year": 2024, "d": "2025-05", **NEW}, NEW, NEW]
     for document, metadata in zip(documents, expected, strict=True):
         found = await staff.services.documents.get(KB, document.id)
         assert found.attributes == metadata
         assert found.filterable == build_document_filter_metadata(found)
-        for row in await staff.lanes_of(found):
+        for row in await staff.search_metadata_of(found):
             assert row["seen"] == build_document_filter_metadata(found, row["own"])
             assert not row["own"].keys() & NEW.keys()
     everything = {document.id for document in documents}
@@ -161,7 +161,7 @@ async def test_everything_gets_the_new_stamp_and_what_filters_see_is_as_if_it_ha
     assert await staff.seen() == everything
 
 
-async def test_no_read_misses_a_document_on_the_way(staff: Staff) -> None:
+async def test_backfill_reads_miss_no_document(staff: Staff) -> None:
     documents = {(await staff.add(f"lantern {number}")).id for number in range(5)}
     await staff.change(NEW)
     assert await staff.stamps() == (OLD, NEW)
@@ -182,10 +182,10 @@ async def test_no_read_misses_a_document_on_the_way(staff: Staff) -> None:
             break
     assert await staff.stamps() == (NEW, None)
     assert await staff.seen({"department": "it"}) == documents
-    await staff.restamp()  # no change is waiting any more
+    await staff.backfill()  # no change is waiting any more
 
 
-async def test_what_comes_in_on_the_way_has_the_new_stamp(staff: Staff) -> None:
+async def test_backfill_uploads_during_change_have_new_values(staff: Staff) -> None:
     old = await staff.add("lantern old")
     before = await staff.services.knowledge_bases.find(KB)
     await staff.change(NEW)
@@ -193,7 +193,7 @@ async def test_what_comes_in_on_the_way_has_the_new_stamp(staff: Staff) -> None:
     changed = await staff.services.documents.update(KB, old.id, {"metadata": {"year": 1}})
     assert (new.attributes, changed.attributes) == (NEW, {"year": 1, **NEW})
     assert await staff.seen() == {old.id, new.id}
-    await staff.restamp()
+    await staff.backfill()
     # An upload that began before the change, and a second version of a document.
     for external_id in (None, None, "e", "e"):
         uploaded = await staff.services.uploads.upload_text(
@@ -205,13 +205,13 @@ async def test_what_comes_in_on_the_way_has_the_new_stamp(staff: Staff) -> None:
     assert len(await staff.seen({"department": "it"})) == 5
 
 
-async def test_chunks_that_were_given_are_indexed_again_without_what_is_stamped_now(staff: Staff) -> None:
+async def test_backfill_provided_chunks_are_indexed_without_overridden_keys(staff: Staff) -> None:
     document = await staff.add_chunks({"team": 7, "colour": "red"})
     await staff.change(NEW)
-    await staff.restamp()
+    await staff.backfill()
     await staff.workshop.ingest(await staff.services.documents.reindex(KB, document.id))
     found = await staff.services.documents.get(KB, document.id)
-    rows = await staff.lanes_of(found)
+    rows = await staff.search_metadata_of(found)
     assert [row["own"] for row in rows] == [{"colour": "red"}] * 2
     assert [row["seen"] for row in rows] == [build_document_filter_metadata(found, {"colour": "red"})] * 2
 
@@ -225,48 +225,48 @@ async def changing(request: pytest.FixtureRequest, workshop: Workshop) -> AsyncI
     await workshop.end_whole()
 
 
-async def test_what_is_uploaded_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(changing: Changing) -> None:
+async def test_backfill_uploads_during_change_preserve_own_values(changing: Changing) -> None:
     old = await changing.add("lantern old", metadata={"d": 4})
     await changing.begin()
     text = await changing.add("lantern new", metadata={"b": 2, "c": 3})
     queued = await changing.upload("lantern queued", metadata={"b": 2})
     chunks = await changing.add_chunks({"b": 2}, {"b": 3}, {})
-    await changing.restamp()
+    await changing.backfill()
     await changing.workshop.ingest(queued)
     await changing.holds({old: {"d": 4}, text: {"b": 2, "c": 3}, queued: {"b": 2}, chunks: {}})
     assert await changing.listed({"b": 2}) == {text.id, queued.id}
     assert await changing.searched({"b": 2}) == {text.id, queued.id, chunks.id}
-    assert sorted(row["own"].get("b", 0) for row in await changing.lanes_of(chunks)) == [0, 0, 2, 2, 3, 3]
+    assert sorted(row["own"].get("b", 0) for row in await changing.search_metadata_of(chunks)) == [0, 0, 2, 2, 3, 3]
     assert await changing.searched({}) == {old.id, text.id, queued.id, chunks.id}
 
 
-async def test_what_is_imported_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(changing: Changing) -> None:
+async def test_backfill_imports_during_change_preserve_own_values(changing: Changing) -> None:
     elsewhere = Staff(changing.workshop, await changing.workshop.new_tenant())
     await elsewhere.services.knowledge_bases.create(NewKnowledgeBase(KB))
     await elsewhere.add("lantern", metadata={"b": 2, "c": 3})
     archive = (await elsewhere.services.exports.export(KB)).iter_pieces()
     await changing.begin()
     await changing.services.imports.import_archive(await changing.services.imports.find_target(KB), archive)
-    await changing.restamp()
+    await changing.backfill()
     [imported] = await changing.seen({"b": 2})
     await changing.holds({await changing.services.documents.get(KB, imported): {"b": 2, "c": 3}})
 
 
-async def test_what_was_uploaded_before_loses_the_old_stamp_whenever_it_is_ingested(changing: Changing) -> None:
+async def test_backfill_uploads_before_change_lose_old_values_at_ingestion(changing: Changing) -> None:
     first, second = await changing.upload("lantern 1", metadata={"b": 5}), await changing.upload("lantern 2")
     ready = await changing.add("lantern 3", metadata={"b": 2})
     given = await changing.add_chunks({"b": 2, "c": 3})
     await changing.begin()
     await changing.workshop.ingest(first)
-    await changing.restamp()
+    await changing.backfill()
     await changing.workshop.ingest(second)
-    await changing.restamp()  # the job is interrupted and runs again
+    await changing.backfill()  # the job is interrupted and runs again
     await changing.holds({first: {}, second: {}, ready: {}, given: {}})
-    assert [row["own"] for row in await changing.lanes_of(given)] == [{"c": 3}] * 2
+    assert [row["own"] for row in await changing.search_metadata_of(given)] == [{"c": 3}] * 2
     assert await changing.searched({"b": {"exists": True}}) == set()
 
 
-async def test_metadata_that_is_changed_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(
+async def test_backfill_metadata_changes_preserve_own_values(
     changing: Changing,
 ) -> None:
     documents = [await changing.add(f"lantern {number}", metadata={"d": 4}) for number in range(3)]
@@ -274,84 +274,84 @@ async def test_metadata_that_is_changed_on_the_way_keeps_its_own_under_a_key_of_
     for document, metadata in zip(documents, ({"b": 2}, {"b": 2, "c": 3}, {"c": 3}), strict=True):
         await changing.services.documents.update(KB, document.id, {"metadata": metadata})
     again = await changing.upload("lantern 2", metadata={"b": 2})  # the same bytes as before
-    await changing.restamp()
+    await changing.backfill()
     expected: list[dict[str, Any]] = [{"b": 2}, {"b": 2, "c": 3}, {"b": 2}]
     await changing.holds(dict(zip(documents, expected, strict=True)))
     assert again.id == documents[2].id
     assert await changing.searched({"b": 2}) == {document.id for document in documents}
 
 
-async def test_another_title_on_the_way_does_not_make_the_old_stamp_the_callers_own(changing: Changing) -> None:
+async def test_backfill_title_change_does_not_adopt_old_values(changing: Changing) -> None:
     document = await changing.add("lantern", metadata={"d": 4})
     await changing.begin()
     await changing.services.documents.update(KB, document.id, {"title": "Another"})
-    await changing.restamp()
+    await changing.backfill()
     await changing.holds({document: {"d": 4}})
     assert await changing.searched({"b": 2}) == set()
 
 
-async def test_what_is_replaced_on_the_way_keeps_its_own_under_a_key_of_the_old_stamp(changing: Changing) -> None:
+async def test_backfill_replacements_preserve_own_values(changing: Changing) -> None:
     documents = [await changing.add(f"lantern {name}", external_id=name, metadata={"d": 4}) for name in "xy"]
     await changing.begin()
     versions = [await changing.upload(f"lantern 2 {name}", external_id=name, metadata={"b": 2}) for name in "xy"]
     assert [(one.id, one.version) for one in versions] == [(document.id, 2) for document in documents]
     await changing.workshop.ingest(versions[0])
-    await changing.restamp()
+    await changing.backfill()
     await changing.workshop.ingest(versions[1])
     await changing.holds({document: {"b": 2} for document in documents})
     assert await changing.searched({"b": 2}) == {document.id for document in documents}
 
 
-async def test_a_version_that_waits_does_not_leave_the_one_before_out_of_reach(staff: Staff) -> None:
+async def test_backfill_waiting_version_leaves_live_version_visible(staff: Staff) -> None:
     document = await staff.add("lantern 1", external_id="x")
     await staff.change(NEW)
     await staff.upload("lantern 2", external_id="x")
-    await staff.restamp()
+    await staff.backfill()
     assert await staff.seen({"department": "it"}) == {document.id}
 
 
-async def test_given_chunks_give_way_to_the_new_stamp_when_their_document_is_changed_on_the_way(staff: Staff) -> None:
+async def test_backfill_provided_chunks_follow_document_change(staff: Staff) -> None:
     document = await staff.add_chunks({"team": 7, "colour": "red"})
     await staff.change(NEW)
     await staff.services.documents.update(KB, document.id, {"metadata": {"year": 1}})
-    await staff.restamp()
+    await staff.backfill()
     assert await staff.seen({"team": 1, "year": 1}) == {document.id}
-    assert [row["own"] for row in await staff.lanes_of(document)] == [{"colour": "red"}] * 2
+    assert [row["own"] for row in await staff.search_metadata_of(document)] == [{"colour": "red"}] * 2
 
 
-async def test_an_upload_that_began_two_changes_ago_is_not_taken_for_one_of_then(staff: Staff) -> None:
+async def test_backfill_upload_begun_two_changes_earlier_has_newest_values(staff: Staff) -> None:
     before = await staff.services.knowledge_bases.find(KB)
     await staff.change(NEW)
-    await staff.restamp()
+    await staff.backfill()
     await staff.change(OLD)  # the same values as at the start
     own = DocumentFields(metadata={"team": 1})
     uploaded = await staff.services.uploads.upload_text(before, "lantern", own, media_type="text/plain")
     await staff.workshop.ingest(uploaded.document)
-    await staff.restamp()
+    await staff.backfill()
     assert await staff.seen({"team": 1, **OLD}) == {uploaded.document.id}
 
 
-async def test_given_chunks_that_are_indexed_again_on_the_way_say_what_filters_see(workshop: Workshop) -> None:
+async def test_backfill_provided_chunks_show_same_values_as_filters(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase(KB))
     staff = Staff(workshop, services)
     document = await staff.add_chunks({"b": 2, "c": 3})
     await staff.change({"b": 2})
-    await staff.restamp()
+    await staff.backfill()
     await staff.change({})
     await workshop.ingest(await services.documents.reindex(KB, document.id))
-    await staff.restamp()
+    await staff.backfill()
     found = await services.documents.get(KB, document.id)
-    for row in await staff.lanes_of(found):
+    for row in await staff.search_metadata_of(found):
         assert (row["own"], row["seen"]) == ({"c": 3}, build_document_filter_metadata(found, {"c": 3}))
 
 
-async def test_what_lacks_the_new_stamp_gets_it_whatever_its_number(staff: Staff) -> None:
+async def test_backfill_document_of_older_process_is_updated(staff: Staff) -> None:
     """A process of an earlier version has completed a change without a new revision."""
     document = await staff.add("lantern")
     await staff.workshop.owner.execute("update document set metadata_revision = 1 where id = $1", document.id)
     await staff.change(NEW)
-    await staff.restamp()
+    await staff.backfill()
     assert await staff.seen({"department": "it"}) == {document.id}
 
 
@@ -366,7 +366,7 @@ async def test_what_lacks_the_new_stamp_gets_it_whatever_its_number(staff: Staff
     ],
     ids=["from nothing", "to nothing", "less", "more", "a true one"],
 )
-async def test_from_stamp_to_stamp(
+async def test_backfill_from_one_value_set_to_another(
     workshop: Workshop, old: dict[str, Any], new: dict[str, Any], left: dict[str, Any]
 ) -> None:
     services = await workshop.new_tenant()
@@ -375,15 +375,15 @@ async def test_from_stamp_to_stamp(
     document = await staff.add("lantern", metadata={"year": 1})
     await staff.change(new)
     assert await staff.seen() == {document.id}
-    await staff.restamp()
+    await staff.backfill()
     found = await staff.services.documents.get(KB, document.id)
     assert (found.attributes, found.filterable) == ({"year": 1, **left}, build_document_filter_metadata(found))
     assert repr(found.attributes.get("a")) == repr(left.get("a"))
-    assert [row["seen"] for row in await staff.lanes_of(found)] == [found.filterable] * 2
+    assert [row["seen"] for row in await staff.search_metadata_of(found)] == [found.filterable] * 2
     assert await staff.seen(new) == {document.id}
 
 
-async def test_one_change_at_a_time(staff: Staff) -> None:
+async def test_backfill_allows_one_change_at_a_time(staff: Staff) -> None:
     await staff.change(OLD)
     assert await staff.stamps() == (OLD, None)
     await staff.change(NEW)
@@ -391,7 +391,7 @@ async def test_one_change_at_a_time(staff: Staff) -> None:
     for other in (OLD, {}, {**NEW, "team": True}):
         with pytest.raises(BackfillInProgress):
             await staff.change(other)
-    await staff.restamp()
+    await staff.backfill()
     await staff.change(OLD)
     for wrong in ({"a": None}, {"a": [1]}, {"a": {"b": 1}}, {"a.b": 1}, {"not": 1}):
         with pytest.raises(InvalidInputError):
@@ -399,7 +399,7 @@ async def test_one_change_at_a_time(staff: Staff) -> None:
     assert await staff.stamps() == (NEW, OLD)
 
 
-async def test_the_worker_does_it_while_uploads_go_on(staff: Staff) -> None:
+async def test_backfill_worker_runs_during_uploads(staff: Staff) -> None:
     stop = asyncio.Event()
     made: set[UUID] = set()
 
@@ -429,7 +429,7 @@ async def test_the_worker_does_it_while_uploads_go_on(staff: Staff) -> None:
     assert all(json.loads(row["metadata"]) == NEW for row in rows)
 
 
-async def test_what_has_no_stamp_is_out_of_every_read(staff: Staff) -> None:
+async def test_document_without_enforced_metadata_is_in_no_read(staff: Staff) -> None:
     inside, outside = await staff.add("lantern in"), await staff.add("lantern out")
     owner, services = staff.workshop.owner, staff.services
     for table, key in (("document", "id"), ("chunk_embedding", "x"), ("chunk_lexical", "x")):
@@ -455,7 +455,7 @@ async def test_what_has_no_stamp_is_out_of_every_read(staff: Staff) -> None:
     assert await staff.workshop.document(outside.id) is not None
 
 
-async def test_documents_of_many_chunks_are_taken_few_at_a_time(staff: Staff) -> None:
+async def test_backfill_documents_with_many_chunks_run_in_small_batches(staff: Staff) -> None:
     """One statement has a limit of two minutes, and rows of a vector index are slow to update."""
     made = [(await staff.add_chunks({"number": number}, {}, {})).id for number in range(4)]
     await staff.change(NEW)
@@ -466,11 +466,11 @@ async def test_documents_of_many_chunks_are_taken_few_at_a_time(staff: Staff) ->
         assert restamp is not None
         taken = [await repository.lock_batch(restamp, limit=3, max_chunks=chunks) for chunks in (1, 3, 4, 100)]
     assert taken == [made[:1], made[:1], made[:2], made[:3]]
-    await staff.restamp()
+    await staff.backfill()
     assert await staff.seen({"department": "it"}) == set(made)
 
 
-async def test_an_upload_that_waits_for_a_document_is_not_in_a_circle_with_the_end(staff: Staff) -> None:
+async def test_backfill_end_does_not_deadlock_with_waiting_upload(staff: Staff) -> None:
     """The job waits for a transaction that updates the last document; then the upload waits for the job."""
     document = await staff.add("lantern one", external_id="x")
     await staff.change(NEW)
@@ -478,7 +478,7 @@ async def test_an_upload_that_waits_for_a_document_is_not_in_a_circle_with_the_e
     tenant = staff.services.principal.tenant_id
     async with staff.services.retrieval.db.transaction() as session:
         await MetadataBackfillRepository(session, tenant, kb).apply_to_document(document.id)
-        job = asyncio.create_task(staff.restamp())
+        job = asyncio.create_task(staff.backfill())
         await _waiting(staff, 1)
         upload = asyncio.create_task(staff.upload("lantern two", external_id="x"))
         await _waiting(staff, 2)
@@ -493,7 +493,7 @@ async def _waiting(staff: Staff, number: int) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_one_whose_job_was_given_up_is_taken_up_again(staff: Staff) -> None:
+async def test_backfill_failed_job_is_started_again(staff: Staff) -> None:
     document = await staff.add("lantern")
     owner, tenant = staff.workshop.owner, staff.services.principal.tenant_id
     upkeep = JobContext(staff.workshop.resources, staff.workshop.pipeline).backfill_recovery

@@ -50,7 +50,7 @@ async def received(
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 64, 4096, 10**9])
-async def test_pieces_of_any_size(size: int) -> None:
+async def test_multipart_form_in_pieces_of_any_size_is_read(size: int) -> None:
     content = random.Random(size).randbytes(5000) + b"\r\n--a-bound\r\n--" + b"\r" * 9
     body = form(part("title", "Größe".encode()), part("file", content, filename="a.bin"), part("user_id", b"u"))
     found, contents = await received(body, size=size)
@@ -61,7 +61,7 @@ async def test_pieces_of_any_size(size: int) -> None:
     assert found.fields == {"title": "Größe", "user_id": "u"}
 
 
-async def test_a_large_file_is_written_as_it_comes(tmp_path: Path) -> None:
+async def test_multipart_large_file_is_written_to_disk(tmp_path: Path) -> None:
     content = random.Random(0).randbytes(LIMIT)
     found, contents = await received(
         form(part("file", content, filename="x", extra="Content-Type: Text/Plain; a=b\r\n"))
@@ -70,7 +70,7 @@ async def test_a_large_file_is_written_as_it_comes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000, 10**9])
-async def test_many_files_stay_apart(size: int) -> None:
+async def test_multipart_many_files_are_separate(size: int) -> None:
     contents = [random.Random(number).randbytes(number * 700) for number in range(5)]
     files = [part("file", content, filename=f"{number}.bin") for number, content in enumerate(contents)]
     found, read = await received(form(*files, part("user_id", b"u")), size=size, most_files=5)
@@ -80,7 +80,7 @@ async def test_many_files_stay_apart(size: int) -> None:
     assert found.fields == {"user_id": "u"}
 
 
-async def test_many_files_share_the_limit_and_are_counted() -> None:
+async def test_multipart_many_files_share_limit_and_are_counted() -> None:
     body = form(*(part("file", bytes(1000), filename=f"{number}") for number in range(3)))
     with pytest.raises(UploadTooLarge, match="together"):
         await received(body, limit=2999, most_files=3)
@@ -111,7 +111,7 @@ async def test_many_files_share_the_limit_and_are_counted() -> None:
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
 @pytest.mark.parametrize("size", [1000, 65_536])
-async def test_broken_forms_are_refused_and_leave_no_file(
+async def test_multipart_broken_form_is_refused_and_leaves_no_file(
     body: bytes, error: type[Exception], size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -121,13 +121,13 @@ async def test_broken_forms_are_refused_and_leave_no_file(
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "a\0b", "\ud800"])
-async def test_texts_that_cannot_be_kept(text: str) -> None:
+async def test_spool_text_unstorable_text_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError):
         async with spool_text(text, filename="x", media_type="text/plain"):
             pass
 
 
-async def test_a_text_becomes_a_file() -> None:
+async def test_spool_text_writes_file() -> None:
     async with spool_text("Žluťoučký kůň", filename="x", media_type="text/plain") as file:
         assert file.path.read_text("utf-8") == "Žluťoučký kůň"
         assert (file.size, file.sha256) == (19, hashlib.sha256("Žluťoučký kůň".encode()).digest())
@@ -161,7 +161,7 @@ async def test_a_text_becomes_a_file() -> None:
         ("a." + "x" * 10_000, "a." + "x" * 253),
     ],
 )
-def test_file_names(given: str, kept: str) -> None:
+def test_clean_filename_removes_path(given: str, kept: str) -> None:
     assert clean_filename(given) == kept
 
 
@@ -189,7 +189,7 @@ class WatchedText(str):
 
 
 @pytest.mark.parametrize("media_type", [None, "text/plain"])
-async def test_the_event_loop_looks_through_no_text(media_type: str | None) -> None:
+async def test_spool_text_does_not_block_event_loop(media_type: str | None) -> None:
     text = WatchedText("# Birds\n\nA tern.")
     text.threads = set()
     async with spool_text(text, filename="x", media_type=media_type) as file:
@@ -199,7 +199,7 @@ async def test_the_event_loop_looks_through_no_text(media_type: str | None) -> N
     assert threading.get_ident() not in text.threads
 
 
-def test_a_heading_is_found_wherever_the_slices_of_a_text_end() -> None:
+def test_guess_text_type_finds_heading_across_slices() -> None:
     for before in range(SLICE_CHARACTERS - 10, SLICE_CHARACTERS + 2):
         words = "x" * before
         assert guess_text_type(f"{words}\n###### Birds") == MARKDOWN

@@ -21,12 +21,12 @@ from app.documents.content.offsets import OffsetConverter, create_utf16_converte
     ],
     ids=ascii,
 )
-def test_every_place_of_a_text(text: str) -> None:
+def test_utf16_converter_every_offset_equals_encoding(text: str) -> None:
     counted = create_utf16_converter(text)
     assert [counted(place) for place in range(len(text) + 1)] == utf16_lengths(text)
 
 
-def test_random_texts() -> None:
+def test_utf16_converter_random_texts_equal_encoding() -> None:
     rng = random.Random(7)
     for _ in range(50):
         text = "".join(rng.choices("ab é漢😀\U0010fffd", k=rng.randrange(60)))
@@ -34,7 +34,7 @@ def test_random_texts() -> None:
         assert [counted(place) for place in range(len(text) + 1)] == utf16_lengths(text), ascii(text)
 
 
-def test_a_prefix_is_enough_as_far_as_it_goes() -> None:
+def test_utf16_converter_of_prefix_equals_whole() -> None:
     text = "😀 one 😀 two 😀 three"
     whole = create_utf16_converter(text)
     for end in range(len(text) + 1):
@@ -42,7 +42,7 @@ def test_a_prefix_is_enough_as_far_as_it_goes() -> None:
         assert [part(place) for place in range(end + 1)] == [whole(place) for place in range(end + 1)]
 
 
-def test_code_points_stay_as_they_are() -> None:
+def test_code_point_converter_returns_same_offset() -> None:
     assert [OffsetConverter()(place) for place in (0, 1, 10**9)] == [0, 1, 10**9]
 
 

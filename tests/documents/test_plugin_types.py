@@ -51,10 +51,12 @@ def zipped(**members: str) -> bytes:
         (b"%PDF-1.7", "ada.vcf", "text/vcard", "application/pdf"),
     ],
 )
-def test_what_it_is(content: bytes, filename: str, declared: str | None, expected: str, tmp_path: Path) -> None:
+def test_plugin_media_type_is_chosen_by_content_extension_and_declared_type(
+    content: bytes, filename: str, declared: str | None, expected: str, tmp_path: Path
+) -> None:
     assert inspected(content, tmp_path, filename, declared) == expected
 
 
-def test_what_nobody_reads(tmp_path: Path) -> None:
+def test_plugin_unknown_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFileType):
         inspected(BINARY, tmp_path, "part.other", "application/x-other")

@@ -48,7 +48,7 @@ def scope_of(document: DocumentRow) -> tuple[str, UUID, DocumentScope]:
 
 
 @pytest.mark.parametrize(("here", "there"), list(product(SCOPES, SCOPES)), ids=str)
-def test_every_move(here: DocumentScope, there: DocumentScope) -> None:
+def test_promote_every_move_is_allowed_or_refused(here: DocumentScope, there: DocumentScope) -> None:
     document = document_of(here)
     if (here, there) in UPWARDS:
         assert promote_document(document, there)
@@ -61,7 +61,7 @@ def test_every_move(here: DocumentScope, there: DocumentScope) -> None:
     assert scope_of(document) == (here.determine_level().value, here.to_key(), here)
 
 
-def test_what_everybody_shares_stays_there() -> None:
+def test_promote_shared_document_is_refused() -> None:
     document = document_of(TENANT)
     document.scope_level, document.scope_key = "shared", UUID(int=1)
     with pytest.raises(InvalidInputError):
@@ -75,7 +75,7 @@ async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
     await workshop.end_whole()
 
 
-async def lanes(workshop: Workshop, document_id: UUID) -> list[tuple[str, UUID, int]]:
+async def search_rows(workshop: Workshop, document_id: UUID) -> list[tuple[str, UUID, int]]:
     """Return the search tables with a document's rows, each with scope key and number of rows."""
     found = []
     for lane in ("chunk_embedding", "chunk_lexical"):
@@ -92,42 +92,42 @@ def all_of(scope: DocumentScope, count: int) -> list[tuple[str, UUID, int]]:
     return [("chunk_embedding", scope.to_key(), count), ("chunk_lexical", scope.to_key(), count)]
 
 
-async def test_both_lanes_follow(workshop: Workshop, services: TenantServices) -> None:
+async def test_promote_updates_both_search_tables(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, WORDS, scope=AGENT, metadata={"a": 1})
     await workshop.ingest(document)
     count = (await workshop.document(document.id))["chunk_count"]
     assert count > 1
-    assert await lanes(workshop, document.id) == all_of(AGENT, count)
+    assert await search_rows(workshop, document.id) == all_of(AGENT, count)
     for scope in (CHAT, USER, TENANT):
         moved = await services.documents.update("default", document.id, {"scope": scope})
         assert scope_of(moved) == (scope.determine_level().value, scope.to_key(), scope)
-        assert await lanes(workshop, document.id) == all_of(scope, count)
+        assert await search_rows(workshop, document.id) == all_of(scope, count)
 
 
-async def test_a_move_that_is_refused_changes_nothing(workshop: Workshop, services: TenantServices) -> None:
+async def test_promote_refused_move_changes_nothing(workshop: Workshop, services: TenantServices) -> None:
     there = await add_text(services, WORDS, scope=TENANT)
     document = await add_text(services, WORDS, scope=USER)
     await workshop.ingest(document)
-    before = dict(await workshop.document(document.id)), await lanes(workshop, document.id)
+    before = dict(await workshop.document(document.id)), await search_rows(workshop, document.id)
     with pytest.raises(DuplicateIdentity):
         await services.documents.update("default", document.id, {"scope": TENANT, "title": "changed"})
     with pytest.raises(InvalidInputError):
         await services.documents.update("default", document.id, {"title": "changed", "scope": OTHER_USER})
-    assert (dict(await workshop.document(document.id)), await lanes(workshop, document.id)) == before
+    assert (dict(await workshop.document(document.id)), await search_rows(workshop, document.id)) == before
     await services.deletions.delete("default", there.id)
     await services.documents.update("default", document.id, {"scope": TENANT})
 
 
-async def test_promoted_while_its_first_version_is_ingested(workshop: Workshop, services: TenantServices) -> None:
+async def test_promote_during_first_ingestion_reaches_all_chunks(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, WORDS, scope=CHAT)
     async with embedding(workshop, document):
         await services.documents.update("default", document.id, {"scope": USER})
     found = await workshop.document(document.id)
     assert (found["status"], found["scope_key"]) == ("ready", USER.to_key())
-    assert await lanes(workshop, document.id) == all_of(USER, found["chunk_count"])
+    assert await search_rows(workshop, document.id) == all_of(USER, found["chunk_count"])
 
 
-async def test_promoted_while_another_version_is_ingested(workshop: Workshop, services: TenantServices) -> None:
+async def test_promote_during_second_ingestion_reaches_all_chunks(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, WORDS, scope=CHAT, external_id="e")
     await workshop.ingest(document)
     old = (await workshop.document(document.id))["chunk_count"]
@@ -135,13 +135,15 @@ async def test_promoted_while_another_version_is_ingested(workshop: Workshop, se
     assert (newer.id, newer.version) == (document.id, 2)
     async with embedding(workshop, newer):
         await services.documents.update("default", document.id, {"scope": TENANT})
-        assert await lanes(workshop, document.id) == all_of(TENANT, old)
+        assert await search_rows(workshop, document.id) == all_of(TENANT, old)
     found = await workshop.document(document.id)
     assert (found["live_version"], found["chunk_count"] > old) == (2, True)
-    assert await lanes(workshop, document.id) == all_of(TENANT, found["chunk_count"])
+    assert await search_rows(workshop, document.id) == all_of(TENANT, found["chunk_count"])
 
 
-async def test_an_upload_to_the_old_scope_is_another_document(workshop: Workshop, services: TenantServices) -> None:
+async def test_upload_to_old_scope_after_promotion_is_new_document(
+    workshop: Workshop, services: TenantServices
+) -> None:
     """A later upload to the chat is a new document, not a version of the tenant's document."""
     document = await add_text(services, "first", scope=CHAT, external_id="e")
     await services.documents.update("default", document.id, {"scope": TENANT})

@@ -46,7 +46,7 @@ def forgotten(found: dict[str, Columns], kind: str) -> set[str]:
 
 
 @pytest.mark.parametrize("kind", COUNTS)
-async def test_no_table_is_forgotten(owner: asyncpg.Connection, kind: str) -> None:
+async def test_residue_every_table_is_counted_or_named(owner: asyncpg.Connection, kind: str) -> None:
     found = await tables(owner)
     assert {"tenant", "document", "chunk_embedding", "idempotency_subject", "job", "audit_event"} <= found.keys()
     assert forgotten(found, kind) == set()
@@ -61,7 +61,7 @@ async def test_no_table_is_forgotten(owner: asyncpg.Connection, kind: str) -> No
         ("something_id uuid", {"tenant"}),
     ],
 )
-async def test_a_new_table_is_counted_or_noticed(owner: asyncpg.Connection, column: str, seen: set[str]) -> None:
+async def test_residue_new_table_is_detected(owner: asyncpg.Connection, column: str, seen: set[str]) -> None:
     transaction = owner.transaction()
     await transaction.start()
     await owner.execute(f"create table added (tenant_id uuid, {column})")
@@ -70,12 +70,12 @@ async def test_a_new_table_is_counted_or_noticed(owner: asyncpg.Connection, colu
     assert {kind for kind in COUNTS if "added" not in forgotten(found, kind)} == seen
 
 
-async def test_what_is_named_is_there(owner: asyncpg.Connection) -> None:
+async def test_residue_named_tables_exist(owner: asyncpg.Connection) -> None:
     named = UNRELATED_TABLES | ABOVE_DOCUMENTS | frozenset().union(*RETAINED_BY_KIND.values())
     assert named <= (await tables(owner)).keys()
 
 
-async def test_what_is_counted_through_chunks_cannot_outlive_them(owner: asyncpg.Connection) -> None:
+async def test_residue_tables_counted_by_chunks_are_deleted_with_them(owner: asyncpg.Connection) -> None:
     for table, columns in (await tables(owner)).items():
         if "chunk_id" in columns:
             keys = await owner.fetch(
@@ -85,7 +85,7 @@ async def test_what_is_counted_through_chunks_cannot_outlive_them(owner: asyncpg
             assert [tuple(key) for key in keys] == [(True, False, b"c")], table
 
 
-async def test_what_is_kept_hangs_on_no_tenant(owner: asyncpg.Connection) -> None:
+async def test_residue_retained_logs_reference_no_tenant(owner: asyncpg.Connection) -> None:
     for table in RETAINED_LOGS:
         keys = "select count(*) from pg_constraint where conrelid = $1::text::regclass and contype = 'f'"
         assert await owner.fetchval(keys, table) == 0, table

@@ -22,20 +22,20 @@ TENANT, USER, CHAT, AGENT = DocumentScope(), DocumentScope("u"), DocumentScope(N
         (SHARED_SCOPE, ScopeLevel.SHARED),
     ],
 )
-def test_the_ids_name_the_level(scope: DocumentScope, level: ScopeLevel) -> None:
+def test_scope_ids_determine_level(scope: DocumentScope, level: ScopeLevel) -> None:
     assert scope.determine_level() is level
     assert scope.to_key() in scope.list_visible_keys()
 
 
 @pytest.mark.parametrize("ids", [("u", "c", None), ("u", None, "a"), ("u", "c", "a"), (None, None, "a")])
-def test_other_combinations_name_none(ids: tuple[str | None, ...]) -> None:
+def test_scope_other_combinations_are_refused(ids: tuple[str | None, ...]) -> None:
     with pytest.raises(InvalidInputError):
         DocumentScope(*ids).determine_level()
     with pytest.raises(InvalidInputError):
         DocumentScope(*ids).to_key()
 
 
-def test_what_is_the_system_tenants_is_shared_and_has_no_ids() -> None:
+def test_scope_of_system_tenant_is_shared_without_ids() -> None:
     assert TENANT.with_tenant(SYSTEM_TENANT) == SHARED_SCOPE
     assert SHARED_SCOPE.with_tenant(SYSTEM_TENANT) == SHARED_SCOPE
     for scope in (TENANT, USER, CHAT, AGENT):
@@ -45,7 +45,7 @@ def test_what_is_the_system_tenants_is_shared_and_has_no_ids() -> None:
             scope.with_tenant(SYSTEM_TENANT).to_key()
 
 
-def test_a_search_sees_the_tenant_and_what_it_names_and_nothing_else() -> None:
+def test_scope_visible_keys_are_tenant_and_named_levels() -> None:
     documents = {"tenant": TENANT, "user": USER, "chat": CHAT, "agent": AGENT}
 
     def seen(scope: DocumentScope) -> set[str]:
@@ -64,7 +64,7 @@ def test_a_search_sees_the_tenant_and_what_it_names_and_nothing_else() -> None:
     assert SHARED_SCOPE.to_key() in DocumentScope("u", "c", "a").list_visible_keys()
 
 
-def test_no_two_scopes_share_a_key() -> None:
+def test_scope_keys_are_unique() -> None:
     tricky = ["a", "b", "ab", "a|1:b", "1:a", "|", "|1:a", "None", "0:None", "é", "a" * 256]
     scopes = [
         DocumentScope(),

@@ -53,7 +53,7 @@ async def finds(services: TenantServices, *words: str) -> list[str]:
     return found
 
 
-async def test_another_title_is_found_by_its_words(workshop: Workshop, services: TenantServices) -> None:
+async def test_changed_title_reingests_document(workshop: Workshop, services: TenantServices) -> None:
     document = await ingested(workshop, services, title="Corals")
     changed = await retitle(services, document, "Zebras")
     assert (changed.title, changed.status, changed.live_version) == ("Zebras", "queued", 1)
@@ -67,7 +67,7 @@ async def test_another_title_is_found_by_its_words(workshop: Workshop, services:
     assert await finds(services, "corals", "zebras", "reef") == ["zebras", "reef"]
 
 
-async def test_so_is_that_of_the_same_bytes_again(workshop: Workshop, services: TenantServices) -> None:
+async def test_changed_title_of_same_bytes_reingests_document(workshop: Workshop, services: TenantServices) -> None:
     document = await ingested(workshop, services, title="Corals")
     uploaded = await services.uploads.upload_text(
         "default", TEXT, DocumentFields(title="Zebras"), media_type="text/plain"
@@ -78,7 +78,9 @@ async def test_so_is_that_of_the_same_bytes_again(workshop: Workshop, services: 
     assert await finds(services, "corals", "zebras") == ["zebras"]
 
 
-async def test_so_is_that_of_ready_chunks(workshop: Workshop, services: TenantServices) -> None:
+async def test_changed_title_of_provided_chunks_reingests_document(
+    workshop: Workshop, services: TenantServices
+) -> None:
     chunks = [ProvidedChunk(TEXT, vector=[1.0] * 64), ProvidedChunk("The heron waits.")]
     document = (await services.uploads.upload_chunks("default", chunks, DocumentFields(title="Corals"))).document
     await work(workshop)
@@ -87,7 +89,7 @@ async def test_so_is_that_of_ready_chunks(workshop: Workshop, services: TenantSe
     assert await finds(services, "corals", "zebras") == ["zebras"]
 
 
-async def test_without_one_it_has_the_files_own(workshop: Workshop, services: TenantServices) -> None:
+async def test_removed_title_uses_title_of_file(workshop: Workshop, services: TenantServices) -> None:
     markdown = await services.uploads.upload_text(
         "default", f"# Reefs\n\n{TEXT}", DocumentFields(title="Corals"), media_type="text/markdown"
     )
@@ -100,7 +102,9 @@ async def test_without_one_it_has_the_files_own(workshop: Workshop, services: Te
     assert await finds(services, "corals") == []
 
 
-async def test_nothing_else_is_made_anew(workshop: Workshop, services: TenantServices) -> None:
+async def test_unchanged_title_with_other_changes_starts_no_ingestion(
+    workshop: Workshop, services: TenantServices
+) -> None:
     document = await ingested(workshop, services, title="Corals", scope=DocumentScope("u"))
     before = await workshop.owner.fetchval("select xmin::text from document_text where document_id = $1", document.id)
     changes: list[dict[str, Any]] = [
@@ -117,7 +121,7 @@ async def test_nothing_else_is_made_anew(workshop: Workshop, services: TenantSer
     assert text == before
 
 
-async def test_the_same_again_is_not_made_twice(workshop: Workshop, services: TenantServices) -> None:
+async def test_unchanged_title_starts_no_ingestion(workshop: Workshop, services: TenantServices) -> None:
     """An unchanged title starts no ingestion, even while a job waits that will read the present title."""
     first = await add_text(services, TEXT, title="Corals")
     assert (await retitle(services, first, "Zebras")).status == "queued"
@@ -132,7 +136,7 @@ async def test_the_same_again_is_not_made_twice(workshop: Workshop, services: Te
     assert await finds(services, "corals", "zebras", "otters", "herons") == ["herons"]
 
 
-async def test_what_has_failed_is_begun_again(workshop: Workshop, services: TenantServices) -> None:
+async def test_changed_title_of_failed_document_starts_ingestion(workshop: Workshop, services: TenantServices) -> None:
     """A failed document is ingested again, even with its former title. Its words and its row agree at any time."""
     document = await ingested(workshop, services, title="Corals")
     workshop.endpoint.fail(400, times=None)
@@ -148,7 +152,7 @@ async def test_what_has_failed_is_begun_again(workshop: Workshop, services: Tena
     assert await finds(services, "corals", "zebras") == ["corals"]
 
 
-async def test_what_has_failed_and_comes_again_by_another_title_is_tried_as_any_other(
+async def test_changed_title_of_failed_upload_starts_one_ingestion(
     workshop: Workshop, services: TenantServices
 ) -> None:
     """The upload starts the ingestion once, with the document's encoding and its bulk flag."""
@@ -165,7 +169,7 @@ async def test_what_has_failed_and_comes_again_by_another_title_is_tried_as_any_
     assert await finds(services, "corals", "zebras") == ["zebras"]
 
 
-async def test_a_change_that_is_refused_queues_nothing(workshop: Workshop, services: TenantServices) -> None:
+async def test_refused_change_starts_no_ingestion(workshop: Workshop, services: TenantServices) -> None:
     await ingested(workshop, services)
     document = await ingested(workshop, services, title="Corals", scope=DocumentScope("u"))
     with pytest.raises(DuplicateIdentity):
@@ -174,7 +178,7 @@ async def test_a_change_that_is_refused_queues_nothing(workshop: Workshop, servi
     assert (found.title, found.status, await jobs(workshop, document)) == ("Corals", "ready", 0)
 
 
-async def test_whatever_the_moment(workshop: Workshop, services: TenantServices) -> None:
+async def test_changed_title_at_any_moment_is_indexed_last(workshop: Workshop, services: TenantServices) -> None:
     """A second title comes at several moments of an ingestion; the chunks are indexed with the last title."""
     documents = [await add_text(services, f"{TEXT} {number}", title="Corals") for number in range(12)]
     async with workshop.working():

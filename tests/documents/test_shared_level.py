@@ -46,7 +46,7 @@ async def house(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
         yield SharedLevelServices(workshop, shared, whole, TenantServices(user, workshop.resources))
 
 
-async def test_what_the_operator_uploads_is_shared(house: SharedLevelServices) -> None:
+async def test_operators_upload_is_shared(house: SharedLevelServices) -> None:
     assert (house.shared.scope_level, house.shared.user_id) == ("shared", None)
     again = await house.workshop.operator.uploads.upload_text("default", RULES, DocumentFields(), media_type=None)
     assert (again.created, again.document.id) == (False, house.shared.id)
@@ -58,7 +58,7 @@ async def test_what_the_operator_uploads_is_shared(house: SharedLevelServices) -
 
 
 @pytest.mark.parametrize("key", ["whole", "user"])
-async def test_it_is_read_by_everybody(house: SharedLevelServices, key: str) -> None:
+async def test_shared_document_is_readable_by_tenants(house: SharedLevelServices, key: str) -> None:
     services: TenantServices = getattr(house, key)
     document = house.shared.id
     assert (await services.documents.get("default", document)).scope_level == "shared"
@@ -80,7 +80,7 @@ async def test_it_is_read_by_everybody(house: SharedLevelServices, key: str) -> 
 
 
 @pytest.mark.parametrize("key", ["whole", "user"])
-async def test_it_is_changed_by_no_tenant(house: SharedLevelServices, key: str) -> None:
+async def test_shared_document_is_not_changed_by_tenants(house: SharedLevelServices, key: str) -> None:
     services: TenantServices = getattr(house, key)
     document = house.shared.id
     changes: tuple[Callable[[], Awaitable[object]], ...] = (
@@ -105,7 +105,7 @@ async def test_it_is_changed_by_no_tenant(house: SharedLevelServices, key: str) 
     assert (await house.workshop.operator.documents.get("default", document)).status == "ready"
 
 
-async def test_the_list_shows_it_only_where_it_is_asked_for(house: SharedLevelServices) -> None:
+async def test_shared_document_is_listed_only_on_request(house: SharedLevelServices) -> None:
     own = await add_text(house.whole, "our own lantern")
     for services, shown in ((house.whole, {own.id}), (house.user, {own.id}), (house.workshop.operator, set())):
         _, listed = await services.documents.list_documents("default", DocumentRowFilters(), after=None, limit=50)
@@ -115,7 +115,7 @@ async def test_the_list_shows_it_only_where_it_is_asked_for(house: SharedLevelSe
         assert {document.id for document in listed} == {house.shared.id}
 
 
-async def test_there_is_no_other_way_to_it(house: SharedLevelServices) -> None:
+async def test_shared_document_is_not_reachable_by_other_names(house: SharedLevelServices) -> None:
     """A tenant cannot read it by another name of a knowledge base, nor other documents of the system tenant."""
     await house.whole.knowledge_bases.create(NewKnowledgeBase("second"))
     await house.workshop.operator.knowledge_bases.create(NewKnowledgeBase("third"))
@@ -128,7 +128,7 @@ async def test_there_is_no_other_way_to_it(house: SharedLevelServices) -> None:
             await read("default", private.id)
 
 
-async def test_a_reader_that_follows_it_sees_it_come_and_go(house: SharedLevelServices) -> None:
+async def test_shared_document_appears_and_disappears_for_readers(house: SharedLevelServices) -> None:
     coming = await add_text(house.workshop.operator, "a lantern that comes and goes")
     states = house.whole.documents.stream_states("default", coming.id, 30)
     first = await anext(states)

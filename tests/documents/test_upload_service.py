@@ -50,7 +50,7 @@ async def upload(services: TenantServices, text: str) -> UploadResult:
     return await services.uploads.upload_text("default", text, FACTS, media_type=None)
 
 
-async def test_the_answer_is_what_is_stored(services: TenantServices) -> None:
+async def test_upload_result_equals_stored_document(services: TenantServices) -> None:
     uploaded = await upload(services, "The first version.")
     assert uploaded.created
     assert columns(uploaded.document) == await stored(services, uploaded.document.id)
@@ -60,7 +60,7 @@ async def test_the_answer_is_what_is_stored(services: TenantServices) -> None:
     assert (read.attributes, read.source_created_at) == (FACTS.metadata, FACTS.source_created_at)
 
 
-async def test_the_next_version_keeps_what_searches_see(workshop: Workshop, services: TenantServices) -> None:
+async def test_upload_next_version_preserves_live_metadata(workshop: Workshop, services: TenantServices) -> None:
     first = (await upload(services, "The first version.")).document
     await workshop.owner.execute(
         """update document set status = 'failed', live_version = 1, chunk_count = 7, page_count = 2, warnings = '["w"]',
@@ -81,7 +81,7 @@ async def test_the_next_version_keeps_what_searches_see(workshop: Workshop, serv
 @pytest.mark.parametrize(
     ("external_id", "text"), [("note", "Another lantern."), ("note", "A lantern."), (None, "A lantern.")]
 )
-async def test_nothing_that_has_expired_comes_back(
+async def test_upload_with_identity_of_expired_document_creates_new_document(
     workshop: Workshop, services: TenantServices, external_id: str | None, text: str
 ) -> None:
     """The expired document is not removed yet: an upload with its identity is a new document, and outlives the old
@@ -107,7 +107,7 @@ LATER, LAST = datetime(2098, 1, 1, tzinfo=UTC), datetime(2099, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(("first", "second"), [(LATER, LAST), (LATER, None), (None, LAST), (LATER, LATER)])
-async def test_the_live_version_ends_when_the_document_does(
+async def test_upload_with_expiry_changes_expiry_of_live_version(
     workshop: Workshop, first: datetime | None, second: datetime | None
 ) -> None:
     """The live version expires during the ingestion of the next one, too. Its other filter metadata does not change."""
@@ -131,7 +131,7 @@ async def found(services: TenantServices) -> list[tuple[UUID, str]]:
 
 
 @pytest.mark.parametrize("change", ["none", "same bytes", "another scope", "gone"])
-async def test_a_version_begins_only_on_the_row_that_was_meant(
+async def test_upload_version_begins_only_on_unchanged_row(
     workshop: Workshop, services: TenantServices, change: str
 ) -> None:
     document = await add_text(services, "Meant.", external_id="meant")
@@ -150,7 +150,9 @@ async def test_a_version_begins_only_on_the_row_that_was_meant(
     await workshop.owner.execute("delete from document_object where key = 'a/key'")
 
 
-async def test_a_knowledge_base_that_goes_while_the_file_comes_in(workshop: Workshop, services: TenantServices) -> None:
+async def test_upload_into_knowledge_base_deleted_during_upload_is_refused(
+    workshop: Workshop, services: TenantServices
+) -> None:
     await services.knowledge_bases.create(NewKnowledgeBase("brief"))
     body = form(part("file", b"Too late.", filename="a.txt"))
 
@@ -175,14 +177,14 @@ def files_of(workshop: Workshop, services: TenantServices) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-async def test_what_the_caller_has_found_is_not_found_again(services: TenantServices) -> None:
+async def test_upload_with_provided_knowledge_base_does_not_look_it_up(services: TenantServices) -> None:
     found = await services.knowledge_bases.find("default")
     uploaded = await services.uploads.upload_text(found, "Found.", DocumentFields(), media_type=None)
     assert (uploaded.knowledge_base_name, uploaded.document.kb_id) == ("default", found.row.id)
 
 
 @pytest.mark.parametrize("length", [10, MAX_UNCHECKED_BYTES + 1], ids=["small", "large"])
-async def test_the_same_bytes_again_are_stored_once(workshop: Workshop, services: TenantServices, length: int) -> None:
+async def test_upload_same_bytes_stores_one_object(workshop: Workshop, services: TenantServices, length: int) -> None:
     first, again = [
         await services.uploads.upload_text("default", "a" * length, DocumentFields(), media_type=None) for _ in range(2)
     ]

@@ -162,11 +162,11 @@ async def check_questions(world: TwoTenants, rng: random.Random) -> None:
     assert len(sizes) > 5
 
 
-async def test_a_search_sees_what_it_names(world: TwoTenants) -> None:
+async def test_search_sees_only_named_scopes(world: TwoTenants) -> None:
     await check_questions(world, random.Random(6))
 
 
-async def test_the_list_is_narrowed_to_exactly_one_level(world: TwoTenants) -> None:
+async def test_list_returns_exactly_one_level(world: TwoTenants) -> None:
     for tenant in TENANTS:
         for kb in KNOWLEDGE_BASES:
             lasting = {key: one for key, one in world.documents.items() if not one.expired}
@@ -183,7 +183,7 @@ async def test_the_list_is_narrowed_to_exactly_one_level(world: TwoTenants) -> N
                 assert {document.id for document in found} == expected
 
 
-async def test_a_key_for_some_knowledge_bases_sees_no_other(world: TwoTenants) -> None:
+async def test_restricted_key_sees_no_other_knowledge_base(world: TwoTenants) -> None:
     for tenant in TENANTS:
         ids = {kb: (await world.services[tenant].knowledge_bases.find(kb)).row.id for kb in KNOWLEDGE_BASES}
         for kb, other in zip(KNOWLEDGE_BASES, reversed(KNOWLEDGE_BASES), strict=True):
@@ -198,7 +198,7 @@ async def test_a_key_for_some_knowledge_bases_sees_no_other(world: TwoTenants) -
                         await narrowed.documents.get(other, key)
 
 
-async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(world: TwoTenants) -> None:
+async def test_document_is_readable_if_visible_and_changeable_by_owner(world: TwoTenants) -> None:
     for asking, services in world.services.items():
         for kb in world.knowledge_bases[asking]:
             for key, one in list(world.documents.items())[::2]:
@@ -218,7 +218,7 @@ async def test_one_document_is_read_where_it_is_found_and_changed_where_it_is(wo
                         await doing
 
 
-async def test_a_document_is_read_by_its_id_alone(world: TwoTenants) -> None:
+async def test_catalog_reads_document_by_id(world: TwoTenants) -> None:
     for asking, services in world.services.items():
         for key, one in list(world.documents.items())[::2]:
             if not one.expired and any(one.within(asking, kb) for kb in world.knowledge_bases[asking]):
@@ -237,7 +237,7 @@ async def test_a_document_is_read_by_its_id_alone(world: TwoTenants) -> None:
                 await narrowed.catalog.read_text(key, start=0, max_characters=100)
 
 
-async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: TwoTenants) -> None:
+async def test_catalog_list_equals_search_without_scope(world: TwoTenants) -> None:
     for asking, services in world.services.items():
         principal = services.principal
         first = (await services.knowledge_bases.find("default")).row.id
@@ -257,7 +257,7 @@ async def test_the_list_of_all_has_what_a_search_without_a_scope_finds(world: Tw
             assert listed == sorted(expected, reverse=True)
 
 
-async def test_documents_move_up_and_nothing_is_embedded_again(world: TwoTenants) -> None:
+async def test_promotion_embeds_nothing_again(world: TwoTenants) -> None:
     """The last test of the module: all searches are repeated after random moves."""
     rng, requests, moved = random.Random(8), world.workshop.endpoint.request_count, 0
     for _ in range(MOVES):

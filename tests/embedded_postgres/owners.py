@@ -78,7 +78,7 @@ def owner(
             process.kill()
 
 
-def wait_until_gone(pid: int) -> None:
+def wait_until_ended(pid: int) -> None:
     """Wait until a process has ended; a zombie has ended."""
     end = time.monotonic() + HANG_SECONDS
     while alive(pid):

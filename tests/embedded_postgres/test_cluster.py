@@ -20,25 +20,25 @@ def cluster(directory: Path, *files: tuple[str, str]) -> EmbeddedPostgres:
     return EmbeddedPostgres(directory / "data")
 
 
-def test_a_cluster_of_another_version_is_refused_by_both_numbers(directory: Path) -> None:
+def test_cluster_of_other_version_is_refused(directory: Path) -> None:
     old = cluster(directory, ("password", "secret"), ("pgdata/PG_VERSION", "16\n"))
     with pytest.raises(ClusterUnusable, match=r"\A[^\n]*pgdata is of Postgres 16, this Carrel runs 18[^\n]*\Z"):
         old.start()
     assert (directory / "data/postgres/pgdata/PG_VERSION").read_text() == "16\n"
 
 
-def test_a_cluster_in_pieces_is_refused(directory: Path) -> None:
+def test_incomplete_cluster_is_refused(directory: Path) -> None:
     with pytest.raises(ClusterUnusable, match="PG_VERSION is missing"):
         cluster(directory, ("password", "secret")).start()
 
 
-def test_a_lost_password_is_not_replaced_by_one_that_does_not_open(directory: Path) -> None:
+def test_cluster_with_lost_password_is_refused(directory: Path) -> None:
     with pytest.raises(ClusterUnusable, match="password is missing"):
         cluster(directory, ("pgdata/PG_VERSION", "18\n")).start()
     assert not (directory / "data/postgres/password").exists()
 
 
-def test_a_setup_that_was_cut_off_is_made_anew(directory: Path) -> None:
+def test_interrupted_cluster_setup_is_repeated(directory: Path) -> None:
     partial = directory / "data" / "postgres" / "pgdata.partial"
     partial.mkdir(parents=True)
     (partial / "PG_VERSION").write_text("18\n")
@@ -47,7 +47,7 @@ def test_a_setup_that_was_cut_off_is_made_anew(directory: Path) -> None:
     assert not partial.exists()
 
 
-def test_a_secret_is_made_once_and_closed(directory: Path) -> None:
+def test_secret_file_is_created_once_with_closed_mode(directory: Path) -> None:
     secret = read_or_create_secret(directory / "secret")
     assert len(secret) >= 32
     assert read_or_create_secret(directory / "secret") == secret
@@ -55,7 +55,7 @@ def test_a_secret_is_made_once_and_closed(directory: Path) -> None:
     assert [path.name for path in directory.iterdir()] == ["secret"]
 
 
-def test_a_planted_link_is_not_followed(directory: Path) -> None:
+def test_planted_symlink_is_not_followed(directory: Path) -> None:
     (directory / "target").write_text("something of root's")
     (directory / "secret").symlink_to(directory / "target")
     (directory / "log").symlink_to(directory / "target")
@@ -65,7 +65,7 @@ def test_a_planted_link_is_not_followed(directory: Path) -> None:
     assert (directory / "target").read_text() == "something of root's"
 
 
-def test_a_big_log_is_put_aside(directory: Path) -> None:
+def test_large_log_file_is_rotated(directory: Path) -> None:
     log = directory / "postgres.log"
     log.write_bytes(b"x" * 10_000_001)
     os.close(open_log(log))

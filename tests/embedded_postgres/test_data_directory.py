@@ -18,7 +18,7 @@ from app.embedded_postgres import ClusterUnusable, EmbeddedPostgres
 from app.embedded_postgres.account import Account
 from app.embedded_postgres.data_directory import FALLBACK_ROOT
 from tests.embedded_postgres.conftest import server_account
-from tests.embedded_postgres.owners import owner, wait_until_gone
+from tests.embedded_postgres.owners import owner, wait_until_ended
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs Postgres as another user")
 
@@ -28,9 +28,7 @@ def away_from(data_dir: Path) -> Path:
 
 
 @as_root
-async def test_below_a_closed_directory_the_cluster_goes_elsewhere_and_is_found_again(
-    directory: Path, clean_away: Callable[[Path], None]
-) -> None:
+async def test_cluster_below_closed_directory_is_relocated(directory: Path, clean_away: Callable[[Path], None]) -> None:
     home = directory / "home"
     home.mkdir(mode=0o700)
     data_dir = home / "data"
@@ -52,7 +50,7 @@ async def test_below_a_closed_directory_the_cluster_goes_elsewhere_and_is_found_
 
 
 @as_root
-def test_a_cluster_that_went_out_of_reach_is_named_and_not_replaced(stopped_cluster: Path) -> None:
+def test_unreachable_cluster_is_named_and_not_replaced(stopped_cluster: Path) -> None:
     parent = stopped_cluster.parent
     parent.chmod(0o700)
     with pytest.raises(ClusterUnusable, match="cannot reach"):
@@ -62,7 +60,7 @@ def test_a_cluster_that_went_out_of_reach_is_named_and_not_replaced(stopped_clus
 
 
 @as_root
-def test_programs_below_a_closed_directory_are_copied_once(directory: Path, clean_away: Callable[[Path], None]) -> None:
+def test_programs_below_closed_directory_are_copied_once(directory: Path, clean_away: Callable[[Path], None]) -> None:
     data_dir = directory / "data"
     clean_away(away_from(data_dir))
     closed = directory / "site"
@@ -80,7 +78,7 @@ def test_programs_below_a_closed_directory_are_copied_once(directory: Path, clea
             program = Path(f"/proc/{running.told['pid']}/exe").readlink()
             assert program.is_relative_to(away_from(data_dir))
             copies.append((program, program.stat().st_ino))
-        wait_until_gone(running.told["pid"])
+        wait_until_ended(running.told["pid"])
     assert copies[0] == copies[1]
     assert not list(away_from(data_dir).glob("*.partial"))
 
@@ -95,7 +93,7 @@ def python_for_everyone() -> str:
 
 
 @as_root
-def test_a_plain_user_needs_nobody_else(directory: Path) -> None:
+def test_ordinary_user_can_run_postgres(directory: Path) -> None:
     shutil.chown(directory, "nobody")
     packages = (Path(asyncpg.__file__).parents[1],)
     python = python_for_everyone()
@@ -104,7 +102,7 @@ def test_a_plain_user_needs_nobody_else(directory: Path) -> None:
         assert Path(f"/proc/{running.told['pid']}").owner() == "nobody"
         assert stat.filemode((directory / "data").stat().st_mode) == "drwx------"
         running.process.kill()
-        wait_until_gone(running.told["pid"])
+        wait_until_ended(running.told["pid"])
     with owner(directory / "data", path=packages, bare=True, python=python, user="nobody") as running:
         assert "urls" in running.told
     assert {path.owner() for path in (directory / "data").rglob("*")} == {"nobody"}
@@ -122,7 +120,7 @@ def owners(directory: Path) -> set[tuple[int, int]]:
 
 
 @as_root
-async def test_as_root_no_other_program_runs_as_the_user_of_postgres(directory: Path) -> None:
+async def test_root_runs_postgres_as_unused_user(directory: Path) -> None:
     with EmbeddedPostgres(directory / "data", fsync=False) as server:
         found = Path(f"/proc/{server.pid}").stat()
         assert (found.st_uid, found.st_gid) == server_account()
@@ -134,7 +132,7 @@ async def test_as_root_no_other_program_runs_as_the_user_of_postgres(directory: 
 
 
 @as_root
-async def test_a_cluster_of_nobody_gets_a_user_of_its_own(copied_cluster: Path) -> None:
+async def test_cluster_of_shared_user_gets_own_user(copied_cluster: Path) -> None:
     give(copied_cluster, "nobody")
     for _ in range(2):
         with EmbeddedPostgres(copied_cluster, fsync=False) as server:
@@ -146,7 +144,7 @@ async def test_a_cluster_of_nobody_gets_a_user_of_its_own(copied_cluster: Path) 
 
 
 @as_root
-def test_a_change_of_owners_that_was_cut_off_goes_on(copied_cluster: Path) -> None:
+def test_interrupted_change_of_owner_continues(copied_cluster: Path) -> None:
     give(copied_cluster, "nobody")
     pgdata = copied_cluster / "postgres" / "pgdata"
     for path in (pgdata / "base").rglob("*"):
@@ -157,7 +155,7 @@ def test_a_change_of_owners_that_was_cut_off_goes_on(copied_cluster: Path) -> No
 
 @as_root
 @pytest.mark.parametrize("kind", ["link", "of another user"])
-def test_what_nobody_has_planted_in_a_cluster_is_not_given_away(
+def test_planted_files_in_cluster_keep_their_owner(
     copied_cluster: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     planted = copied_cluster / "postgres" / "pgdata" / "planted"
@@ -175,7 +173,7 @@ def test_what_nobody_has_planted_in_a_cluster_is_not_given_away(
 
 
 @as_root
-def test_a_cluster_of_an_unknown_user_is_left_to_them(directory: Path) -> None:
+def test_cluster_of_unknown_user_is_refused(directory: Path) -> None:
     pgdata = directory / "data" / "postgres" / "pgdata"
     pgdata.mkdir(parents=True)
     os.chown(pgdata, 54321, 54321)
@@ -183,7 +181,7 @@ def test_a_cluster_of_an_unknown_user_is_left_to_them(directory: Path) -> None:
         EmbeddedPostgres(directory / "data").start()
 
 
-def test_without_the_package_it_says_what_to_install(directory: Path) -> None:
+def test_missing_postgres_package_names_extra(directory: Path) -> None:
     assert sys.executable
     with owner(directory / "data", bare=True) as running:
         assert running.told["code"] == "embedded_postgres_missing"

@@ -15,7 +15,7 @@ import pytest
 from app.embedded_postgres import ClusterUnusable, EmbeddedPostgres
 from app.embedded_postgres.binaries import find_binaries
 from tests.embedded_postgres.conftest import server_account
-from tests.embedded_postgres.owners import HANG_SECONDS, owner, wait_until_gone
+from tests.embedded_postgres.owners import HANG_SECONDS, owner, wait_until_ended
 
 
 async def run(url: str, statement: str) -> list[asyncpg.Record]:
@@ -53,7 +53,7 @@ def kill_server(server: EmbeddedPostgres) -> Path:
     return stale
 
 
-async def test_postgres_goes_with_a_killed_owner_and_committed_rows_stay(stopped_cluster: Path) -> None:
+async def test_postgres_ends_with_killed_owner_and_rows_survive(stopped_cluster: Path) -> None:
     with owner(stopped_cluster) as first:
         url = first.told["urls"][0]
         await run(url, "create table kept as select 'committed' as word")
@@ -65,7 +65,7 @@ async def test_postgres_goes_with_a_killed_owner_and_committed_rows_stay(stopped
         first.process.wait(HANG_SECONDS)
         threading.Timer(0.5, os.kill, (first.told["pid"], signal.SIGCONT)).start()
         with EmbeddedPostgres(stopped_cluster, fsync=False) as second:
-            wait_until_gone(first.told["pid"])
+            wait_until_ended(first.told["pid"])
             assert await run(second.ensure_database().owner, "select * from kept") == [("committed",)]
             await run(second.ensure_database().owner, "drop table kept")
         with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, ConnectionError)):
@@ -73,7 +73,7 @@ async def test_postgres_goes_with_a_killed_owner_and_committed_rows_stay(stopped
         open_transaction.terminate()
 
 
-async def test_postgres_recovers_from_its_own_death(stopped_cluster: Path) -> None:
+async def test_killed_postgres_recovers(stopped_cluster: Path) -> None:
     # With fsync, as in production: without it a commit is durable only a moment later.
     with EmbeddedPostgres(stopped_cluster) as server:
         await run(server.build_url("carrel"), "create table kept as select 1 as number")
@@ -84,7 +84,7 @@ async def test_postgres_recovers_from_its_own_death(stopped_cluster: Path) -> No
         await run(server.build_url("carrel"), "drop table kept")
 
 
-def test_a_pid_file_whose_number_is_another_process_by_now_is_no_obstacle(server: EmbeddedPostgres) -> None:
+def test_stale_pid_file_with_reused_pid_is_ignored(server: EmbeddedPostgres) -> None:
     stale = kill_server(server)
     with process_of_the_servers_user("/bin/sleep", str(HANG_SECONDS)) as other:
         stale.write_text("\n".join([str(other.pid), *stale.read_text().splitlines()[1:]]) + "\n")
@@ -93,7 +93,7 @@ def test_a_pid_file_whose_number_is_another_process_by_now_is_no_obstacle(server
     assert server.is_running
 
 
-def test_a_postgres_that_somebody_else_started_there_is_left_alone(server: EmbeddedPostgres) -> None:
+def test_foreign_postgres_in_directory_is_left_running(server: EmbeddedPostgres) -> None:
     pgdata = server.directory / "pgdata"
     server.stop()
     postgres = find_binaries().get_program_path("postgres")
@@ -117,7 +117,7 @@ def test_a_postgres_that_somebody_else_started_there_is_left_alone(server: Embed
         assert pid_file.read_text() == before
 
 
-async def test_it_starts_inside_a_running_event_loop(stopped_cluster: Path) -> None:
+async def test_postgres_starts_inside_running_event_loop(stopped_cluster: Path) -> None:
     assert asyncio.get_running_loop().is_running()
     with EmbeddedPostgres(stopped_cluster, fsync=False) as server:
         assert await run(server.ensure_database().app, "select 1") == [(1,)]

@@ -18,7 +18,7 @@ from app.embedded_postgres.server import (
 )
 
 
-def test_a_port_that_somebody_took_first_is_given_up_for_the_next(stopped_cluster: Path) -> None:
+def test_occupied_port_is_replaced_by_next(stopped_cluster: Path) -> None:
     with ExitStack() as locks, socket.create_server(("127.0.0.1", 0)) as listener:
         place = ClusterLocation.lock(stopped_cluster, find_binaries(), locks)
         taken = listener.getsockname()[1]
@@ -31,19 +31,19 @@ def test_a_port_that_somebody_took_first_is_given_up_for_the_next(stopped_cluste
         assert server.process.returncode == 0
 
 
-def test_shared_memory_is_sought_where_there_is_room() -> None:
+def test_shared_memory_type_depends_on_free_space() -> None:
     assert choose_shared_memory_type(Path("/proc")) == "mmap"
     assert choose_shared_memory_type(Path("/nonexistent")) == "mmap"
     assert choose_shared_memory_type(Path("/var/tmp")) == "posix"
 
 
-def test_buffers_are_a_share_of_the_memory() -> None:
+def test_shared_buffers_are_a_share_of_memory() -> None:
     number, unit = int(choose_shared_buffers()[:-2]), choose_shared_buffers()[-2:]
     assert unit == "MB"
     assert 128 <= number <= 1024
 
 
-def test_a_container_has_the_memory_that_it_may_take(tmp_path: Path) -> None:
+def test_available_memory_respects_container_limit(tmp_path: Path) -> None:
     limit, machine = tmp_path / "memory.max", get_available_memory(tmp_path / "none")
     for written, bytes_ in (("268435456\n", 2**28), ("max\n", machine), (f"{2**60}\n", machine)):
         limit.write_text(written)

@@ -37,7 +37,7 @@ async def fetch(url: str, query: str) -> list[tuple[object, ...]]:
         await connection.close()
 
 
-async def test_a_first_start_makes_a_closed_cluster_and_leaves_parents_alone(directory: Path) -> None:
+async def test_first_start_creates_closed_cluster(directory: Path) -> None:
     parents = {path: path.stat().st_mode for path in (directory, *directory.parents)}
     data_dir = directory / "a 'b', c ü" / "data"
     with EmbeddedPostgres(data_dir, fsync=False) as server:
@@ -67,7 +67,7 @@ async def test_a_first_start_makes_a_closed_cluster_and_leaves_parents_alone(dir
     assert {(server.directory / name).stat().st_uid for name in ("password", "owner.lock")} == {os.geteuid()}
 
 
-async def test_only_the_password_opens_it(server: EmbeddedPostgres) -> None:
+async def test_cluster_requires_password(server: EmbeddedPostgres) -> None:
     with pytest.raises(asyncpg.InvalidPasswordError):
         await asyncpg.connect(server.build_url("postgres", "postgres", "guess"))
     psql = find_binaries().get_program_path("psql")
@@ -81,7 +81,7 @@ async def test_only_the_password_opens_it(server: EmbeddedPostgres) -> None:
     assert "no password supplied" in through_the_socket.stderr
 
 
-def test_the_server_is_its_own_session_and_knows_none_of_the_services_environment(stopped_cluster: Path) -> None:
+def test_server_has_own_session_and_clean_environment(stopped_cluster: Path) -> None:
     with owner(stopped_cluster) as running:
         pid = running.told["pid"]
         assert os.getsid(pid) == pid
@@ -90,7 +90,7 @@ def test_the_server_is_its_own_session_and_knows_none_of_the_services_environmen
     assert not alive(pid)
 
 
-async def test_the_roles_have_what_they_need_and_no_more(server: EmbeddedPostgres) -> None:
+async def test_roles_have_minimal_rights(server: EmbeddedPostgres) -> None:
     urls = server.ensure_database()
     assert server.ensure_database() == urls
     attributes = await fetch(
@@ -112,7 +112,7 @@ async def test_the_roles_have_what_they_need_and_no_more(server: EmbeddedPostgre
         assert mode(server.directory / name) == "-rw-------"
 
 
-async def test_a_database_may_have_any_name_and_its_url_finds_it(server: EmbeddedPostgres) -> None:
+async def test_database_url_escapes_any_name(server: EmbeddedPostgres) -> None:
     name = """odd "name"/with 'quotes' = ü?"""
     urls = server.ensure_database(name)
     for url in (urls.owner, urls.app):
@@ -123,7 +123,7 @@ async def test_a_database_may_have_any_name_and_its_url_finds_it(server: Embedde
     )
 
 
-def test_a_second_owner_is_refused_and_told_why(server: EmbeddedPostgres, stopped_cluster: Path) -> None:
+def test_second_owner_is_refused_with_reason(server: EmbeddedPostgres, stopped_cluster: Path) -> None:
     with owner(stopped_cluster) as second:
         assert second.told["code"] == "data_directory_in_use"
         assert re.fullmatch(f"the data directory {stopped_cluster} is in use .*{os.getpid()}.*", second.told["message"])
@@ -132,7 +132,7 @@ def test_a_second_owner_is_refused_and_told_why(server: EmbeddedPostgres, stoppe
     assert server.is_running
 
 
-def test_it_says_when_it_does_not_run(stopped_cluster: Path) -> None:
+def test_stopped_server_reports_state(stopped_cluster: Path) -> None:
     server = EmbeddedPostgres(stopped_cluster, fsync=False)
     for ask in (lambda: server.directory, lambda: server.port, lambda: server.build_url("x"), server.ensure_database):
         with pytest.raises(EmbeddedPostgresError):
@@ -150,7 +150,7 @@ def test_it_says_when_it_does_not_run(stopped_cluster: Path) -> None:
         server.build_url("postgres")
 
 
-def test_a_thread_may_not_start_it(stopped_cluster: Path) -> None:
+def test_start_from_thread_is_refused(stopped_cluster: Path) -> None:
     refused: list[str] = []
 
     def start() -> None:
@@ -165,7 +165,7 @@ def test_a_thread_may_not_start_it(stopped_cluster: Path) -> None:
     assert refused == ["the embedded Postgres was not started from the main thread"]
 
 
-def test_a_port_of_ones_own_choice_is_used_or_named(server: EmbeddedPostgres, directory: Path) -> None:
+def test_configured_port_is_used_or_refused(server: EmbeddedPostgres, directory: Path) -> None:
     with pytest.raises(PortInUse, match=str(server.port)):
         EmbeddedPostgres(directory / "data", fsync=False, port=server.port).start()
     port = server.port
@@ -174,7 +174,7 @@ def test_a_port_of_ones_own_choice_is_used_or_named(server: EmbeddedPostgres, di
         assert chosen.port == port
 
 
-def test_a_server_that_does_not_start_names_its_log_and_lets_go(stopped_cluster: Path) -> None:
+def test_failed_start_names_log_and_releases_directory(stopped_cluster: Path) -> None:
     broken = EmbeddedPostgres(stopped_cluster, settings={"shared_buffers": "no number"})
     with pytest.raises(PostgresFailed, match=re.escape(str(stopped_cluster / "postgres" / "postgres.log"))):
         broken.start()
@@ -183,13 +183,13 @@ def test_a_server_that_does_not_start_names_its_log_and_lets_go(stopped_cluster:
         assert server.is_running
 
 
-def test_a_data_directory_that_is_none_is_an_error_of_one_line(directory: Path) -> None:
+def test_data_directory_that_is_a_file_is_refused(directory: Path) -> None:
     (directory / "file").write_text("not a directory")
     with pytest.raises(EmbeddedPostgresError, match=r"\A[^\n]*file[^\n]*\Z"):
         EmbeddedPostgres(directory / "file").start()
 
 
-def test_sockets_that_somebody_else_could_read_are_refused(stopped_cluster: Path) -> None:
+def test_readable_socket_directory_is_refused(stopped_cluster: Path) -> None:
     sockets = stopped_cluster / "postgres" / "run"
     sockets.chmod(0o755)
     with pytest.raises(ClusterUnusable, match="mode 0700"):
@@ -197,7 +197,7 @@ def test_sockets_that_somebody_else_could_read_are_refused(stopped_cluster: Path
     sockets.chmod(0o700)
 
 
-def test_an_over_long_path_has_its_sockets_in_the_temporary_directory(copied_cluster: Path) -> None:
+def test_long_path_uses_temporary_socket_directory(copied_cluster: Path) -> None:
     data_dir = copied_cluster.with_name("a-rather-long-name" * 6)
     copied_cluster.rename(data_dir)
     with EmbeddedPostgres(data_dir, fsync=False) as server:

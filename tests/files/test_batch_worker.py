@@ -69,7 +69,7 @@ async def grown(services: TenantServices, count: int, task: asyncio.Task[int]) -
     return task.done() or await documents(services) > count
 
 
-async def test_the_request_only_asks_for_it(workshop: Workshop) -> None:
+async def test_batch_job_attaches_files_of_request(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     batch = await many(services, 5)
     assert await states(services, batch) == ["waits"] * 5
@@ -84,7 +84,7 @@ async def test_the_request_only_asks_for_it(workshop: Workshop) -> None:
     assert (await services.vector_stores.get("default")).status_counts == {"ready": 5}
 
 
-async def test_killed_anywhere_it_goes_on(workshop: Workshop) -> None:
+async def test_batch_job_killed_anywhere_continues(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     batch = await many(services, 24)
     for _ in range(3):
@@ -103,7 +103,7 @@ async def test_killed_anywhere_it_goes_on(workshop: Workshop) -> None:
     assert sorted(one for row in told for one in row["object_ids"]) == sorted(made)
 
 
-async def test_a_refusal_of_any_kind_is_one_files_own(workshop: Workshop) -> None:
+async def test_batch_job_refusal_affects_one_file(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     files = [await keep(services, "First."), await keep(services, ARCHIVE, "a.zip"), await keep(services, "Gone.")]
     files.append(await keep(services, "Last."))
@@ -116,7 +116,7 @@ async def test_a_refusal_of_any_kind_is_one_files_own(workshop: Workshop) -> Non
     assert await documents(services) == 2
 
 
-async def test_an_original_that_is_missing_waits_alone(workshop: Workshop, data_dir: Path) -> None:
+async def test_batch_job_missing_original_waits_alone(workshop: Workshop, data_dir: Path) -> None:
     services = await workshop.new_tenant()
     files = [await keep(services, f"Number {number}.") for number in range(6)]
     batch = await batch_of(services, files)
@@ -130,7 +130,7 @@ async def test_an_original_that_is_missing_waits_alone(workshop: Workshop, data_
     assert await documents(services) == 6
 
 
-async def test_an_outage_is_no_files_fault(workshop: Workshop, data_dir: Path) -> None:
+async def test_batch_job_outage_fails_no_file(workshop: Workshop, data_dir: Path) -> None:
     services = await workshop.new_tenant()
     files = [await keep(services, f"Number {number}.") for number in range(6)]
     batch = await batch_of(services, files)
@@ -147,7 +147,7 @@ async def test_an_outage_is_no_files_fault(workshop: Workshop, data_dir: Path) -
     assert await documents(services) == 6
 
 
-async def test_of_a_job_that_was_given_up_the_rest_has_failed(workshop: Workshop) -> None:
+async def test_batch_job_that_fails_for_good_fails_remaining_files(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     batch = await many(services, 3)
     queue = workshop.resources.queue
@@ -162,7 +162,7 @@ async def test_of_a_job_that_was_given_up_the_rest_has_failed(workshop: Workshop
     assert (await services.vector_stores.get("default")).status_counts == {}
 
 
-async def test_cancelled_nothing_more_comes_in(workshop: Workshop) -> None:
+async def test_batch_job_cancelled_attaches_nothing_more(workshop: Workshop) -> None:
     """A running job attaches a file completely and removes it again, or does not attach it."""
     services = await workshop.new_tenant()
     batch = await many(services, 24)
@@ -174,7 +174,7 @@ async def test_cancelled_nothing_more_comes_in(workshop: Workshop) -> None:
     assert (await documents(services), await states(services, batch)) == (0, [])
 
 
-async def test_it_is_done_as_the_caller_also_when_the_key_is_gone(workshop: Workshop) -> None:
+async def test_batch_job_acts_as_caller_after_key_is_deleted(workshop: Workshop) -> None:
     admin = await workshop.new_tenant()
     issued = await admin.keys.issue(name="scribe", role=Role.WRITER, user_id="u")
     kb = (await admin.knowledge_bases.find("default")).row.id
@@ -196,7 +196,7 @@ async def test_it_is_done_as_the_caller_also_when_the_key_is_gone(workshop: Work
     assert told == ("key", issued.row.id, "scribe", "req_1", "192.0.2.7")
 
 
-async def test_quotas_hold_as_they_are_by_then(workshop: Workshop) -> None:
+async def test_batch_job_applies_quotas_of_its_time(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     batch = await many(services, 6)
     await workshop.resources.tenants.update(services.db.tenant_id, quotas={"documents": 4})
@@ -206,7 +206,7 @@ async def test_quotas_hold_as_they_are_by_then(workshop: Workshop) -> None:
     assert await documents(services) == 4
 
 
-async def test_a_knowledge_base_that_went_takes_its_batch_along(workshop: Workshop) -> None:
+async def test_batch_job_ends_with_deleted_knowledge_base(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     await many(services, 3)
     await services.knowledge_bases.delete("default")

@@ -26,7 +26,7 @@ async def keep(services: TenantServices, lifetime: timedelta | None = None) -> t
     return str(file.id), Path(file.key)
 
 
-async def test_what_is_kept_is_no_orphan_until_it_expires(workshop: Workshop, data_dir: Path) -> None:
+async def test_stored_file_is_no_orphan_until_it_expires(workshop: Workshop, data_dir: Path) -> None:
     services = await workshop.new_tenant()
     sweeper = JobContext(workshop.resources, workshop.pipeline).sweeper
     (kept, kept_key), (brief, brief_key) = await keep(services), await keep(services, timedelta(hours=1))
@@ -41,7 +41,7 @@ async def test_what_is_kept_is_no_orphan_until_it_expires(workshop: Workshop, da
     assert not (data_dir / "objects" / brief_key).exists()
 
 
-async def test_a_file_that_is_gone_is_not_deleted_twice(workshop: Workshop) -> None:
+async def test_stored_file_is_deleted_once(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     file = await services.files.store(body(), b"b", lambda _: FileFields("assistants"))
     await services.files.delete(file.id)

@@ -24,7 +24,7 @@ async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg
 
 
 @pytest.mark.parametrize(("metadata", "expression", "matches"), CASES, ids=lambda value: json.dumps(value)[:70])
-async def test_documented_case(
+async def test_filter_documented_case_has_documented_result(
     connection: asyncpg.Connection, metadata: dict[str, Any], expression: dict[str, Any], matches: bool
 ) -> None:
     assert await evaluate(connection, check_metadata(metadata), compile_filter(expression)) is matches
@@ -63,7 +63,9 @@ RESERVED = {
         ({"$title": {"not": "Handbook"}}, False),
     ],
 )
-async def test_reserved_names(connection: asyncpg.Connection, expression: dict[str, Any], matches: bool) -> None:
+async def test_filter_reserved_names_match(
+    connection: asyncpg.Connection, expression: dict[str, Any], matches: bool
+) -> None:
     row = build_filter_metadata({"department": "hr"}, reserved=RESERVED)
     assert await evaluate(connection, row, compile_filter(expression)) is matches
 
@@ -78,7 +80,7 @@ async def test_reserved_names(connection: asyncpg.Connection, expression: dict[s
         ("2027-01-01T00:00:00+00:00", True),
     ],
 )
-async def test_what_has_expired(connection: asyncpg.Connection, ends: str | None, lasts: bool) -> None:
+async def test_filter_excludes_expired_rows(connection: asyncpg.Connection, ends: str | None, lasts: bool) -> None:
     row = build_filter_metadata({"a": 1}, reserved={} if ends is None else {EXPIRY: ends})
     now = datetime(2026, 1, 5, tzinfo=UTC)
     for expression, passes in [(None, True), ({"a": 1}, True), ({"a": {"gt": 0}}, True), ({"a": {"gt": 1}}, False)]:
@@ -94,18 +96,18 @@ async def test_what_has_expired(connection: asyncpg.Connection, ends: str | None
         ({"or": [{"a": "x"}, {"not": {"$suspicious": ["instructions"]}}]}, ("or", 1, "not", "$suspicious")),
     ],
 )
-def test_names_that_are_not_there_are_refused_where_they_stand(expression: dict[str, Any], loc: Loc) -> None:
+def test_filter_excluded_names_are_refused_with_location(expression: dict[str, Any], loc: Loc) -> None:
     with pytest.raises(InvalidInputError) as caught:
         compile_filter(expression, excluded_names=CHUNK_NAMES)
     assert caught.value.loc == ("filter", *loc)
 
 
-def test_a_guard_may_have_every_name() -> None:
+def test_filter_guard_may_use_every_name() -> None:
     own = {"$suspicious": {"exists": False}}
     assert compile_filter({"a": "x"}, enforced_filter=own, excluded_names=CHUNK_NAMES).contains == {"a": "x"}
 
 
-def test_equalities_go_to_the_containment() -> None:
+def test_filter_equalities_use_containment() -> None:
     compiled = compile_filter({"a": "x", "b.c": 1, "and": [{"b.d": None}, {"n": {"contains": 5}}]})
     assert (compiled.contains, compiled.path) == ({"a": "x", "b": {"c": 1, "d": None}, "n": [5]}, None)
     assert compile_filter(None) == compile_filter({}) == CompiledFilter(contains=None, path=None)
@@ -142,10 +144,10 @@ def test_equalities_go_to_the_containment() -> None:
     ],
     ids=str,
 )
-def test_what_is_looked_up(expression: dict[str, Any], lookups: list[dict[str, Any]] | None) -> None:
+def test_filter_lookups_are_chosen(expression: dict[str, Any], lookups: list[dict[str, Any]] | None) -> None:
     assert compile_filter(expression).lookups == lookups
 
 
-def test_what_is_true_of_every_row_is_not_looked_up() -> None:
+def test_filter_conditions_of_every_row_are_not_looked_up() -> None:
     compiled = compile_filter({"n": {"lt": 5}}, enforced_filter={"team": "x"})
     assert (compiled.contains, compiled.lookups) == ({"team": "x"}, [{"path": ["n"], "high": 5}])

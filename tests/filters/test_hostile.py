@@ -62,7 +62,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-async def test_hostile_text_means_only_itself(connection: asyncpg.Connection, text: str) -> None:
+async def test_filter_hostile_text_is_literal(connection: asyncpg.Connection, text: str) -> None:
     key = "".join(f"\\{character}" if character in "\\." else character for character in text)[:256]
     name = text[:256]
     cases: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
@@ -115,7 +115,9 @@ AT_THE_LIMIT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("expression", AT_THE_LIMIT, ids=range(len(AT_THE_LIMIT)))
-async def test_database_takes_whatever_compiles(connection: asyncpg.Connection, expression: dict[str, Any]) -> None:
+async def test_filter_every_compiled_filter_is_accepted_by_database(
+    connection: asyncpg.Connection, expression: dict[str, Any]
+) -> None:
     samples: list[dict[str, Any]] = [{}, {"k": 1}, {"k": "x"}, {"k": ["x", 1, None]}, {"a": {"a": {}}}]
     for metadata in samples:
         assert await evaluate(connection, metadata, compile_filter(expression)) is passes(metadata, expression)
@@ -188,14 +190,14 @@ REFUSED: list[tuple[Any, tuple[str | int, ...]]] = [
 
 
 @pytest.mark.parametrize(("expression", "loc"), REFUSED, ids=range(len(REFUSED)))
-def test_refused_filter(expression: Any, loc: tuple[str | int, ...]) -> None:
+def test_filter_invalid_filter_is_refused(expression: Any, loc: tuple[str | int, ...]) -> None:
     with pytest.raises(InvalidInputError) as caught:
         compile_filter(expression)
     assert caught.value.loc == loc
     assert json.dumps([caught.value.message, *caught.value.loc], ensure_ascii=False).encode()
 
 
-def test_a_filter_of_any_depth_is_refused_without_recursion_error() -> None:
+def test_filter_too_deep_is_refused_without_recursion_error() -> None:
     expression: dict[str, Any] = {"a": 1}
     operators: dict[str, Any] = {"not": 1}
     for _ in range(100_000):
@@ -205,7 +207,7 @@ def test_a_filter_of_any_depth_is_refused_without_recursion_error() -> None:
             compile_filter(hostile)
 
 
-def test_loc_begins_where_the_caller_says() -> None:
+def test_filter_error_location_begins_as_requested() -> None:
     with pytest.raises(InvalidInputError) as caught:
         compile_filter({"k": {}}, loc=("body", "metadata_filter"))
     assert caught.value.loc == ("body", "metadata_filter", "k")

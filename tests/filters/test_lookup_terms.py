@@ -27,7 +27,7 @@ async def found(owner: asyncpg.Connection, rows: Sequence[Any], expressions: Seq
     return [bool(row["finds"]) for row in answers]
 
 
-async def test_whatever_passes_is_found(owner: asyncpg.Connection) -> None:
+async def test_lookup_terms_find_every_matching_row(owner: asyncpg.Connection) -> None:
     rng = random.Random(20261122)
     rows = [random_metadata(rng) for _ in range(6000)]
     expressions = [random_filter(rng) for _ in rows]
@@ -47,7 +47,7 @@ NUMBERS = [
 ]  # fmt: skip
 
 
-async def test_every_bound_of_numbers(owner: asyncpg.Connection) -> None:
+async def test_lookup_terms_find_numbers_at_every_bound(owner: asyncpg.Connection) -> None:
     cases = [(value, operator, bound) for value in NUMBERS for operator in ("gte", "lte") for bound in NUMBERS]
     cases += [(value, "gte", value) for value in NUMBERS]
     finds = await found(owner, [{"n": value} for value, _, _ in cases], [{"n": {o: bound}} for _, o, bound in cases])
@@ -89,17 +89,19 @@ async def test_every_bound_of_numbers(owner: asyncpg.Connection) -> None:
     ],
     ids=str,
 )  # fmt: skip
-async def test_kinds_of_values(owner: asyncpg.Connection, value: Any, expression: Any, finds: bool) -> None:
+async def test_lookup_terms_depend_on_type_of_value(
+    owner: asyncpg.Connection, value: Any, expression: Any, finds: bool
+) -> None:
     assert await found(owner, [{"a": {"b": value}}], [{"a.b": expression}]) == [finds]
 
 
-async def test_a_row_with_very_many_values_is_found_by_all(owner: asyncpg.Connection) -> None:
+async def test_lookup_terms_row_with_many_values_matches_all(owner: asyncpg.Connection) -> None:
     rows = [{f"k{number}": number for number in range(count)} for count in (120, 1100)]
     assert await found(owner, rows, [{"other": 5}] * 2) == [False, True]
     assert await owner.fetchval("select filter_terms('{}')") is None
 
 
-async def test_a_range_has_few_terms_and_finds_little_else(owner: asyncpg.Connection) -> None:
+async def test_lookup_terms_of_range_are_few_and_precise(owner: asyncpg.Connection) -> None:
     rng = random.Random(5)
     for _ in range(20):
         low = rng.uniform(-1e6, 1e6)

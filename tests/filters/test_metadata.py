@@ -20,7 +20,7 @@ async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg
     await connection.close()
 
 
-def test_filterable_metadata_keeps_what_the_caller_wrote() -> None:
+def test_filter_metadata_preserves_callers_values() -> None:
     metadata = {"d": "2026-01-05T10:00:00+02:00", "a": {"d": "2026", "x": "y"}, "list": ["2026"], "n": 2026}
     before = json.dumps(metadata)
     row = build_filter_metadata(metadata, reserved={"$page": 3})
@@ -43,7 +43,7 @@ def test_filterable_metadata_keeps_what_the_caller_wrote() -> None:
     ],
     ids=range(5),
 )
-async def test_metadata_that_is_stored(connection: asyncpg.Connection, metadata: dict[str, Any]) -> None:
+async def test_valid_metadata_is_stored_unchanged(connection: asyncpg.Connection, metadata: dict[str, Any]) -> None:
     assert check_metadata(metadata) is metadata
     row = build_filter_metadata(metadata, reserved={})
     assert json.loads(await connection.fetchval("select $1::jsonb", json.dumps(row))) == row
@@ -76,14 +76,14 @@ async def test_metadata_that_is_stored(connection: asyncpg.Connection, metadata:
     ],
     ids=range(21),
 )
-def test_refused_metadata(metadata: Any, loc: tuple[str | int, ...]) -> None:
+def test_invalid_metadata_is_refused(metadata: Any, loc: tuple[str | int, ...]) -> None:
     with pytest.raises(InvalidInputError) as caught:
         check_metadata(metadata)
     assert caught.value.loc == ("metadata", *loc)
     assert json.dumps([caught.value.message, *caught.value.loc], ensure_ascii=False).encode()
 
 
-def test_metadata_of_very_many_values_are_refused_before_they_are_looked_at() -> None:
+def test_metadata_above_size_limit_is_refused_before_check_of_values() -> None:
     # The last value is one that only a full check would refuse.
     with pytest.raises(InvalidInputError, match="at most 16384 bytes"):
         check_metadata({"a": [*range(10_000), "\0"]})

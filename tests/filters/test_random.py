@@ -19,7 +19,7 @@ async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg
     await connection.close()
 
 
-async def test_database_agrees_with_the_model(connection: asyncpg.Connection) -> None:
+async def test_random_filters_in_database_equal_model(connection: asyncpg.Connection) -> None:
     rng = random.Random(20260105)
     metadata = [random_metadata(rng) for _ in range(4000)]
     expressions = [random_filter(rng) for _ in metadata]
@@ -41,7 +41,7 @@ async def test_database_agrees_with_the_model(connection: asyncpg.Connection) ->
     assert 500 < sum(expected) < 3500
 
 
-async def test_index_finds_what_the_scan_finds(connection: asyncpg.Connection) -> None:
+async def test_random_filters_with_index_equal_scan(connection: asyncpg.Connection) -> None:
     rng = random.Random(7)
     rows = [random_metadata(rng) for _ in range(500)]
     async with connection.transaction():
@@ -54,7 +54,7 @@ async def test_index_finds_what_the_scan_finds(connection: asyncpg.Connection) -
         await connection.execute("analyze lane; set local enable_seqscan = off")
         for _ in range(150):
             expression = random_filter(rng)
-            found = await lane_ids(connection, compile_filter(expression))
+            found = await search_ids(connection, compile_filter(expression))
             assert found == [number for number, row in enumerate(rows) if passes(row, expression)], expression
         for expression in (
             {"a": 1},
@@ -62,17 +62,17 @@ async def test_index_finds_what_the_scan_finds(connection: asyncpg.Connection) -
             {"a": [f"v{i}" for i in range(50)]},
             {"or": [{"a": 1}, {"b": 2}]},
         ):
-            assert "Bitmap Index Scan" in await lane_plan(connection, compile_filter(expression))
+            assert "Bitmap Index Scan" in await search_plan(connection, compile_filter(expression))
 
 
 LANE = "from lane where ($1::jsonb is null or metadata @> $1) and ($2::jsonpath is null or metadata @@ $2)"
 
 
-async def lane_ids(connection: asyncpg.Connection, compiled: CompiledFilter) -> list[int]:
+async def search_ids(connection: asyncpg.Connection, compiled: CompiledFilter) -> list[int]:
     contains, path, _ = compiled.sql_params
     return [row["id"] for row in await connection.fetch(f"select id {LANE} order by id", contains, path)]
 
 
-async def lane_plan(connection: asyncpg.Connection, compiled: CompiledFilter) -> str:
+async def search_plan(connection: asyncpg.Connection, compiled: CompiledFilter) -> str:
     contains, path, _ = compiled.sql_params
     return "\n".join(row[0] for row in await connection.fetch(f"explain select id {LANE}", contains, path))

@@ -73,7 +73,7 @@ async def shelf(workshop: Workshop) -> FilteredTenant:
 
 
 @pytest.mark.parametrize(("metadata", "expression", "matches"), CASES, ids=lambda value: json.dumps(value)[:70])
-async def test_documented_case(
+async def test_search_and_list_documented_filter_case_agree(
     shelf: FilteredTenant, metadata: dict[str, Any], expression: dict[str, Any], matches: bool
 ) -> None:
     found = await shelf.found(expression)
@@ -81,7 +81,7 @@ async def test_documented_case(
     assert same & found == (same if matches else set())
 
 
-async def test_random_filters(shelf: FilteredTenant) -> None:
+async def test_search_and_list_random_filters_agree(shelf: FilteredTenant) -> None:
     rng, sizes = random.Random(21), set()
     for _ in range(RANDOM_FILTERS):
         expression = random_filter(rng)
@@ -102,7 +102,7 @@ async def add(workshop: Workshop, services: TenantServices, text: str, media_typ
     return await services.documents.get("default", uploaded.document.id)
 
 
-async def test_reserved_names_of_documents(workshop: Workshop) -> None:
+async def test_search_and_list_reserved_names_agree(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     markdown = await add(
         workshop, services, HANDBOOK, "text/markdown", title="Handbook", source_uri="https://example.org/h"
@@ -126,7 +126,7 @@ async def test_reserved_names_of_documents(workshop: Workshop) -> None:
         assert await shelf.found(expression) == {document.id for document in expected}, expression
 
 
-async def test_a_node_is_everything_under_it(workshop: Workshop) -> None:
+async def test_filter_by_node_matches_its_descendants(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     document = await add(workshop, services, HANDBOOK, "text/markdown")
     other = await add(workshop, services, "# Leave\n\nlantern six\n", "text/markdown")
@@ -154,7 +154,7 @@ async def test_a_node_is_everything_under_it(workshop: Workshop) -> None:
     assert await FilteredTenant(services, {}).listed({"$node": root}) == set()
 
 
-async def test_a_chunk_is_on_the_page_where_it_begins(workshop: Workshop) -> None:
+async def test_filter_by_page_matches_chunks_that_begin_there(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     chunks = [
         ProvidedChunk("lantern one", page=1),
@@ -178,7 +178,7 @@ async def test_a_chunk_is_on_the_page_where_it_begins(workshop: Workshop) -> Non
 
 
 @pytest.mark.parametrize("path", ["strict $[", "strict $.a == $unknown", 'strict $.a like_regex "("'])
-async def test_what_the_database_refuses_is_the_callers_mistake(shelf: FilteredTenant, path: str) -> None:
+async def test_filter_refused_by_database_is_invalid_input(shelf: FilteredTenant, path: str) -> None:
     """No compiled filter is refused, so the test replaces the compiled jsonpath by an invalid one."""
     services = shelf.services
     with pytest.raises(InvalidInputError) as caught:

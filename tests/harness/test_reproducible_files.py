@@ -61,7 +61,7 @@ def made(folder: Path, *, days: int, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_made_files_do_not_depend_on_clock_zone_or_hash_seed(tmp_path: Path) -> None:
+def test_generated_files_do_not_depend_on_clock_zone_or_hash_seed(tmp_path: Path) -> None:
     today = made(tmp_path, days=0, TZ="UTC", PYTHONHASHSEED="0")
     later = made(tmp_path, days=DAYS_LATER, TZ="Pacific/Auckland", PYTHONHASHSEED="7")
     assert len(today) > 100

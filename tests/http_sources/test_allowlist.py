@@ -136,7 +136,7 @@ def test_allow_other_address_is_refused(url: str, method: str) -> None:
         ({}, OTHER),
     ],
 )
-def test_allow_binding_that_differs_in_one_part_is_refused(changes: dict[str, Any], tenant: UUID) -> None:
+def test_allow_binding_different_in_one_part_is_refused(changes: dict[str, Any], tenant: UUID) -> None:
     bound = {**EXACT, "tenants": [encode_id("ten", ONE)], "params": ["q"], "secrets": SECRETS}
     whole = {**WHOLE, "secrets": SECRETS}
     made = gate(bound, BELOW, whole)
@@ -155,7 +155,7 @@ def test_allow_several_bindings_of_one_address_are_not_mixed() -> None:
         assert not is_allowed(made, source(url, method=method, headers=both))
 
 
-def test_allow_secret_is_filled_in_and_shown_nowhere() -> None:
+def test_allow_secret_is_sent_and_not_shown() -> None:
     made = gate({**EXACT, "secrets": SECRETS})
     asked = source("https://search.example.com/search", headers={"X-Api-Key": {"secret": "KEY"}})
     allowed = made.authorize(asked, ONE)
@@ -176,7 +176,7 @@ def test_allow_without_bindings_names_the_setting() -> None:
         SourceAllowlist().authorize(source("https://search.example.com/q"), ONE)
 
 
-async def test_ask_binding_taken_away_is_not_called() -> None:
+async def test_ask_removed_binding_is_not_called() -> None:
     with SiteSearchServer() as site:
         asked = source(site.url, headers={"X-Api-Key": {"secret": "KEY"}})
         for bindings in ([], [EXACT], [{"url": site.url, "tenants": ["*"]}]):
@@ -213,7 +213,7 @@ async def resolving(
         (["127.0.0.9", "127.0.0.1"], {"allow_private": True}, True),
     ],
 )
-async def test_ask_name_of_private_address_needs_the_operators_word(
+async def test_ask_name_with_private_address_needs_operators_permission(
     addresses: list[str], changes: dict[str, Any], arrives: bool
 ) -> None:
     """127.0.0.9 accepts no connection: the next address is tried, and the Host header has the name."""

@@ -25,7 +25,7 @@ REPLY = {"hits": {"hits": [{"_source": {"text": "a", "kind": "page"}}, {"_source
         ("nothing", None),
     ],
 )
-def test_what_they_choose(path: str, chosen: Any) -> None:
+def test_compiled_path_selects_values(path: str, chosen: Any) -> None:
     assert compile_path(path).search(REPLY) == chosen
 
 
@@ -47,7 +47,7 @@ def test_what_they_choose(path: str, chosen: Any) -> None:
         "a[*].[b, c]",
     ],
 )
-def test_what_could_grow_is_refused(path: str) -> None:
+def test_compile_path_expensive_expression_is_refused(path: str) -> None:
     with pytest.raises(InvalidPath):
         compile_path(path)
 
@@ -84,23 +84,23 @@ def read(reply: Any, made: HttpSource | None = None, *, most: int = 10) -> list[
     ],
     ids=str,
 )
-def test_an_item_is_read_as_far_as_it_can_be_believed(item: dict[str, Any], found: SourceResult) -> None:
+def test_parse_response_reads_valid_parts_of_item(item: dict[str, Any], found: SourceResult) -> None:
     (read_item,) = read({"r": [item]})
     assert read_item == replace(found, flags=list(found.flags))
 
 
-def test_a_score_that_is_no_number_is_none() -> None:
+def test_parse_response_score_that_is_no_number_is_none() -> None:
     assert [one.score for one in read(b'{"r": [{"t": "a", "s": NaN}, {"t": "b", "s": 1e999}]}')] == [None, None]
 
 
-def test_no_more_is_read_than_is_wanted() -> None:
+def test_parse_response_reads_at_most_max_results() -> None:
     assert [one.text for one in read({"r": [{}, {"t": "a"}, "b", {"t": "c"}, {"t": "d"}]}, most=2)] == ["a", "c"]
     with pytest.raises(EndpointFailed, match="no text"):
         read({"r": [{}] * MAX_ITEMS + [{"t": "too late"}]})
 
 
 @pytest.mark.parametrize("reply", [{}, {"r": None}, {"r": []}, []], ids=str)
-def test_nothing_found_is_no_failure(reply: Any) -> None:
+def test_parse_response_without_items_is_empty(reply: Any) -> None:
     assert read(reply) == []
 
 
@@ -117,12 +117,12 @@ def test_nothing_found_is_no_failure(reply: Any) -> None:
     ],
     ids=["empty", "not text", "deep", "long number", "no list", "no text", "many"],
 )
-def test_garbage_is_a_failure(reply: Any, reason: str) -> None:
+def test_parse_response_malformed_reply_is_failure(reply: Any, reason: str) -> None:
     with pytest.raises(EndpointFailed, match=reason):
         read(reply)
 
 
 @pytest.mark.parametrize("path", ["r[::0]", "r[?t<'x']"])
-def test_a_path_that_does_not_fit_is_a_failure(path: str) -> None:
+def test_parse_response_path_without_match_is_failure(path: str) -> None:
     with pytest.raises(EndpointFailed, match="does not match the configured paths"):
         read({"r": [{"t": 1}]}, source(items=path))

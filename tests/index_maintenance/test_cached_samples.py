@@ -100,7 +100,7 @@ async def become(index: FilledIndex, metadata: str) -> None:
         )  # fmt: skip
 
 
-async def test_it_is_kept_for_as_many_chunks(session: asyncpg.Connection, index: FilledIndex) -> None:
+async def test_sample_is_reused_while_chunk_count_is_unchanged(session: asyncpg.Connection, index: FilledIndex) -> None:
     before = await share(session, index, {"tenth": 3})
     assert 0.05 < before < 0.2
     await become(index, "'{\"tenth\": 3}'")
@@ -110,7 +110,7 @@ async def test_it_is_kept_for_as_many_chunks(session: asyncpg.Connection, index:
     assert await share(session, index, {"tenth": 3}) == 1.0
 
 
-async def test_it_is_kept_for_a_minute(session: asyncpg.Connection, index: FilledIndex) -> None:
+async def test_sample_is_reused_for_a_minute(session: asyncpg.Connection, index: FilledIndex) -> None:
     before = await share(session, index, {"tenth": 3})
     await become(index, "'{\"tenth\": 3}'")
     ((slot, value),) = await session.fetch(SLOTS)
@@ -125,7 +125,7 @@ async def test_it_is_kept_for_a_minute(session: asyncpg.Connection, index: Fille
     assert await share(session, index, {"tenth": 3}) == 1.0
 
 
-async def test_each_index_has_its_own(
+async def test_sample_is_separate_for_each_index(
     session: asyncpg.Connection, world: MaintainedDatabase, index: FilledIndex
 ) -> None:
     before = await share(session, index, {"tenth": 3})
@@ -154,7 +154,7 @@ UNDER = {"x": {"lt": 600}}
         ({**UNDER, "odd": True}, SELDOM_ODD, ODD, -1),
     ],
 )
-async def test_whatever_it_said_the_same_rows_are_found(
+async def test_sample_of_any_value_gives_same_rows(
     session: asyncpg.Connection, index: FilledIndex, filter: dict[str, Any], first: str, then: str, lookup: int
 ) -> None:
     """The counts are so large that ranges are looked up, and that the HNSW is used if all rows pass."""

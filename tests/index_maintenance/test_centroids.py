@@ -14,11 +14,11 @@ def clusters(count: int, each: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("chunks", "count"), [(0, 0), (1, 1), (4, 1), (5, 2), (100, 5), (1000, 16), (1_000_000, 16)])
-def test_more_for_more(chunks: int, count: int) -> None:
+def test_centroid_count_grows_with_chunks(chunks: int, count: int) -> None:
     assert compute_centroid_count(chunks) == count
 
 
-def test_every_cluster_gets_one() -> None:
+def test_centroids_cover_every_cluster() -> None:
     found = compute_centroids(clusters(4, 16), chunks=64)
     assert np.linalg.norm(found, axis=1) == pytest.approx(1.0, abs=1e-5)
     assert sorted(np.argmax(found, axis=1)) == [0, 1, 2, 3]
@@ -27,17 +27,17 @@ def test_every_cluster_gets_one() -> None:
 
 
 @pytest.mark.parametrize(("vectors", "chunks", "count"), [(0, 0, 0), (0, 500, 0), (1, 1, 1), (3, 1_000_000, 3)])
-def test_few_vectors_are_enough(vectors: int, chunks: int, count: int) -> None:
+def test_centroids_of_few_vectors_are_computed(vectors: int, chunks: int, count: int) -> None:
     assert compute_centroids(clusters(1, 3)[:vectors], chunks=chunks).shape == (count, 32)
 
 
-def test_what_has_no_direction_is_left_out() -> None:
+def test_centroids_ignore_zero_vectors() -> None:
     given = np.concatenate([np.zeros((2, 32), np.float32), clusters(1, 2)])
     assert np.isfinite(compute_centroids(given, chunks=100)).all()
     assert len(compute_centroids(given[:2], chunks=2)) == 0
 
 
-def test_clusters_of_very_different_sizes_get_one_each() -> None:
+def test_centroids_cover_clusters_of_different_sizes() -> None:
     sizes = [2**n for n in range(10)]
     rng = np.random.default_rng(5)
     middles = np.repeat(np.eye(10, 64), sizes, axis=0)
@@ -47,12 +47,12 @@ def test_clusters_of_very_different_sizes_get_one_each() -> None:
     assert sorted(np.argmax(found, axis=1)) == list(range(10))
 
 
-def test_more_centroids_than_directions_are_unit_vectors_of_these() -> None:
+def test_centroids_beyond_directions_are_unit_vectors() -> None:
     found = compute_centroids(np.repeat(np.eye(2, 32, dtype=np.float32), 50, axis=0), chunks=100)
     assert found.shape == (5, 32)
     assert {tuple(one) for one in found.tolist()} == {tuple(one) for one in np.eye(2, 32).tolist()}
 
 
-def test_vectors_that_cancel_each_other_out_leave_a_unit_vector() -> None:
+def test_centroids_of_opposite_vectors_are_unit_vectors() -> None:
     found = compute_centroids(np.array([[1, 0], [-1, 0]] * 2, np.float32), chunks=4)
     assert np.linalg.norm(found, axis=1) == pytest.approx(1.0)

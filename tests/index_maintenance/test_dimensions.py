@@ -113,7 +113,7 @@ def half(vector: list[float]) -> npt.NDArray[np.float64]:
 
 
 @pytest.mark.parametrize("dim", DIMENSIONS)
-async def test_an_index_of_any_dimension_is_searched_exactly_and_promoted(workshop: Workshop, dim: int) -> None:
+async def test_index_of_any_dimension_is_searched_exactly_and_promoted(workshop: Workshop, dim: int) -> None:
     kb = Sized(workshop, await workshop.new_tenant(), dim)
     await kb.fill()
     assert (await kb.row())["vector_index"] == "exact"

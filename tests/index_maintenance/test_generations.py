@@ -33,7 +33,7 @@ async def world(database: DatabaseUrls) -> AsyncIterator[MaintainedDatabase]:
         (False, "hnsw", IndexMaintenanceStep.DEMOTE, IndexMaintenanceStep.NOTHING),
     ],
 )
-def test_what_it_wants(
+def test_next_step_of_generation_depends_on_state(
     building: bool, vector_index: str, now: IndexMaintenanceStep, once_live: IndexMaintenanceStep
 ) -> None:
     large = replace(PLAIN, live=False, chunks=50_000, vector_index=vector_index, built_chunks=50_000)
@@ -70,14 +70,16 @@ async def retired(world: MaintainedDatabase, *, ago: str | None) -> FilledIndex:
         ("90 seconds", timedelta(0), True),
     ],
 )
-async def test_when_one_goes(world: MaintainedDatabase, ago: str | None, undo: timedelta, goes: bool) -> None:
+async def test_retired_generation_expires_after_its_period(
+    world: MaintainedDatabase, ago: str | None, undo: timedelta, goes: bool
+) -> None:
     """Searches that began before the retirement read it for a moment longer, whatever the setting."""
     index = await retired(world, ago=ago)
     found = await dropping(world, undo=undo).find_expired()
     assert (index.id in {one.index_id for one in found}) is goes
 
 
-async def test_a_live_one_and_one_that_is_built_are_never_dropped(world: MaintainedDatabase) -> None:
+async def test_live_and_building_generations_are_never_dropped(world: MaintainedDatabase) -> None:
     for state in ("live", "building"):
         index = await world.new_index(8)
         await index.add(5)
@@ -87,7 +89,7 @@ async def test_a_live_one_and_one_that_is_built_are_never_dropped(world: Maintai
         assert len(await index.search(next(iter(index.vectors.values())), k=5)) == 5
 
 
-async def test_it_is_dropped_with_all_that_is_its_own(world: MaintainedDatabase) -> None:
+async def test_expired_generation_is_dropped_with_all_rows(world: MaintainedDatabase) -> None:
     index = await world.new_index(8)
     await index.add(100)
     await index.maintain()
@@ -113,7 +115,7 @@ async def test_it_is_dropped_with_all_that_is_its_own(world: MaintainedDatabase)
     assert await world.owner.fetchval("select count(*) from index_totals where index_id = $1", index.id) == 0
 
 
-async def test_one_that_comes_back_has_its_vector_index_before_it_is_live(world: MaintainedDatabase) -> None:
+async def test_returning_generation_gets_vector_index_before_it_is_live(world: MaintainedDatabase) -> None:
     """The vector index of a retired generation was dropped as a stray, but its row still says that there is one."""
     index = await world.new_index(8)
     await index.add(100)
@@ -154,7 +156,7 @@ async def set_state(world: MaintainedDatabase, index: FilledIndex, state: str) -
     await world.owner.execute("update search_index set state = $2 where id = $1", index.id, state)
 
 
-async def test_one_that_is_live_again_while_another_is_dropped_keeps_all_it_has(world: MaintainedDatabase) -> None:
+async def test_generation_that_is_live_again_preserves_its_indexes(world: MaintainedDatabase) -> None:
     async with dropping_strays(world) as (dropped, other):
         whole = await other.names()
         assert len(whole) == 5
@@ -164,7 +166,7 @@ async def test_one_that_is_live_again_while_another_is_dropped_keeps_all_it_has(
     assert (await dropped.names(), await other.names()) == (set(), whole)
 
 
-async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_is_live(
+async def test_generation_returning_during_drop_is_rebuilt_before_it_is_live(
     world: MaintainedDatabase,
 ) -> None:
     async with dropping_strays(world) as (dropped, other):
@@ -177,7 +179,7 @@ async def test_one_that_comes_back_while_it_is_dropped_is_made_whole_before_it_i
     assert len(await dropped.names()) == 5
 
 
-async def test_what_somebody_reads_for_long_keeps_nothing_else_waiting(world: MaintainedDatabase) -> None:
+async def test_long_reader_delays_only_index_drops(world: MaintainedDatabase) -> None:
     """A backup reads for hours. During that time maintenance folds changes, and drops indexes after the backup."""
     index = await world.new_index(8)
     await index.add(100)

@@ -102,7 +102,7 @@ async def terms(index: FilledIndex, filter: Mapping[str, Any], table: str) -> in
 
 
 @pytest.mark.parametrize("filter", FILTERS, ids=str)
-async def test_what_is_found_is_the_nearest_of_what_passes(index: FilledIndex, filter: dict[str, Any]) -> None:
+async def test_filtered_search_finds_nearest_matching_rows(index: FilledIndex, filter: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)
     for k in (1, 10, 200, 1000):
         query = rng.normal(size=DIM).astype(np.float32)
@@ -121,7 +121,7 @@ async def test_what_is_found_is_the_nearest_of_what_passes(index: FilledIndex, f
     ],
     ids=str,
 )
-async def test_of_many_the_nearest_alone_are_asked(index: FilledIndex, filter: dict[str, Any]) -> None:
+async def test_filtered_search_looks_up_nearest_terms_only(index: FilledIndex, filter: dict[str, Any]) -> None:
     """By the counts many rows match; most of the values near 5 are found and do not pass."""
     owner, counts = (
         index.world.owner,
@@ -139,7 +139,7 @@ async def test_of_many_the_nearest_alone_are_asked(index: FilledIndex, filter: d
         await owner.execute("delete from index_totals where index_id = $1 and chunks = 19000", index.id)
 
 
-async def test_the_index_is_what_finds_them(index: FilledIndex) -> None:
+async def test_filtered_search_uses_filter_index(index: FilledIndex) -> None:
     """The planner uses the index, and no row's terms are computed again."""
     owner = index.world.owner
     await owner.execute("analyze chunk_embedding_other; analyze chunk_lexical")
@@ -156,7 +156,7 @@ async def test_the_index_is_what_finds_them(index: FilledIndex) -> None:
         assert "Heap Blocks: exact" in plan
 
 
-async def test_indexes_that_are_missing_are_made_again(index: FilledIndex) -> None:
+async def test_missing_filter_indexes_are_rebuilt(index: FilledIndex) -> None:
     owner, filter = index.world.owner, {"deep.x": {"gte": 2500}}
     await owner.execute("update search_index set deleted_chunks = 7 where id = $1", index.id)
     for lost in ("filterl_", "filter_"):
@@ -175,7 +175,7 @@ async def test_indexes_that_are_missing_are_made_again(index: FilledIndex) -> No
     assert (await index.row())["deleted_chunks"] == 7
 
 
-async def test_what_comes_in_is_sorted_into_its_place(world: MaintainedDatabase) -> None:
+async def test_filter_index_pending_list_is_flushed(world: MaintainedDatabase) -> None:
     """Otherwise every search would read the whole pending list, up to four megabytes."""
     index = await world.new_index(DIM)
     await index.add(900)
@@ -189,7 +189,7 @@ async def test_what_comes_in_is_sorted_into_its_place(world: MaintainedDatabase)
     assert [await world.owner.fetchval(pending, name) for name in names] == [0, 0]
 
 
-async def test_what_finds_most_rows_is_not_looked_up(world: MaintainedDatabase) -> None:
+async def test_filter_matching_most_rows_is_not_looked_up(world: MaintainedDatabase) -> None:
     """Numbers of one key, rows of very many values, and values of all rows: the planner would compute every row's
     terms.
     """

@@ -52,7 +52,7 @@ async def route_by(index: FilledIndex, chunks: int | None, *, changed: int = 0) 
         )  # fmt: skip
 
 
-async def test_what_needs_no_owner_is_asked_for_where_there_is_none_to_be_had(
+async def test_maintenance_without_owner_creates_jobs_that_need_none(
     world: MaintainedDatabase, index: FilledIndex
 ) -> None:
     await weigh_with(index, 100)
@@ -61,9 +61,7 @@ async def test_what_needs_no_owner_is_asked_for_where_there_is_none_to_be_had(
     assert await wanted(world) == {MAINTAIN_INDEX_JOB, REFRESH_PROFILE_JOB}
 
 
-async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(
-    world: MaintainedDatabase, index: FilledIndex
-) -> None:
+async def test_maintenance_job_lost_with_worker_is_created_again(world: MaintainedDatabase, index: FilledIndex) -> None:
     await weigh_with(index, 100)
     await world.maintenance.scan()
     await world.owner.execute("delete from job")  # as if the process had been killed before it created the jobs
@@ -76,7 +74,7 @@ async def test_what_was_seen_by_a_worker_that_is_gone_is_seen_again(
     assert await wanted(world) == set()
 
 
-async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(
+async def test_maintenance_change_during_job_creates_job_afterwards(
     world: MaintainedDatabase, index: FilledIndex
 ) -> None:
     await world.maintenance.scan()
@@ -93,7 +91,7 @@ async def test_what_comes_while_its_job_runs_is_seen_when_that_is_over(
 @pytest.mark.parametrize(
     ("avgdl", "is_drifted"), [(1, False), (1.04, False), (0.96, False), (1.06, True), (0.94, True), (100, True)]
 )
-async def test_drift_is_more_than_a_twentieth(
+async def test_maintenance_drift_above_a_twentieth_creates_job(
     world: MaintainedDatabase, index: FilledIndex, avgdl: float, is_drifted: bool
 ) -> None:
     await weigh_with(index, avgdl)
@@ -114,7 +112,7 @@ async def test_drift_is_more_than_a_twentieth(
         (100_000, 1000, True),
     ],
 )
-async def test_centroids_are_made_anew_when_enough_has_changed(
+async def test_maintenance_refreshes_profile_after_enough_changes(
     world: MaintainedDatabase, index: FilledIndex, routed: int | None, changed: int, is_wanted: bool
 ) -> None:
     await world.maintenance.scan()
@@ -124,7 +122,7 @@ async def test_centroids_are_made_anew_when_enough_has_changed(
     assert await wanted(world) == ({REFRESH_PROFILE_JOB} if is_wanted else set())
 
 
-async def test_what_was_emptied_is_routed_by_nothing(world: MaintainedDatabase, index: FilledIndex) -> None:
+async def test_maintenance_removes_profile_of_empty_index(world: MaintainedDatabase, index: FilledIndex) -> None:
     await route_by(index, 100)
     await index.remove(100)
     await world.maintenance.scan()
@@ -132,7 +130,9 @@ async def test_what_was_emptied_is_routed_by_nothing(world: MaintainedDatabase, 
 
 
 @pytest.mark.parametrize("state", ["retired", "building", "deleted"])
-async def test_what_nobody_searches_is_not_routed_by(world: MaintainedDatabase, index: FilledIndex, state: str) -> None:
+async def test_maintenance_ignores_profile_of_unsearchable_index(
+    world: MaintainedDatabase, index: FilledIndex, state: str
+) -> None:
     if state == "deleted":
         await world.owner.execute("update knowledge_base set deleted_at = now() where id = $1", index.kb)
     else:
@@ -141,7 +141,7 @@ async def test_what_nobody_searches_is_not_routed_by(world: MaintainedDatabase, 
     assert await wanted(world) == set()
 
 
-async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(
+async def test_maintenance_failed_job_is_created_again_after_pause(
     world: MaintainedDatabase, index: FilledIndex
 ) -> None:
     await weigh_with(index, 100)
@@ -152,7 +152,7 @@ async def test_a_job_that_was_given_up_is_asked_for_again_after_a_rest(
         assert await wanted(world) == ({MAINTAIN_INDEX_JOB, REFRESH_PROFILE_JOB} if is_asked else set())
 
 
-async def test_a_step_is_asked_for_with_what_shows_it(world: MaintainedDatabase, index: FilledIndex) -> None:
+async def test_maintenance_change_creates_job_for_next_step(world: MaintainedDatabase, index: FilledIndex) -> None:
     """For a search index without a job, only a change shows that it needs a vector index."""
     small = replace(world.maintenance, owner_database=None, threshold=5)
     await route_by(index, 100)
@@ -161,7 +161,7 @@ async def test_a_step_is_asked_for_with_what_shows_it(world: MaintainedDatabase,
     assert await wanted(world) == {MAINTAIN_INDEX_JOB}
 
 
-async def test_one_that_cannot_be_folded_is_in_nobodys_way(world: MaintainedDatabase, index: FilledIndex) -> None:
+async def test_maintenance_blocked_index_does_not_block_others(world: MaintainedDatabase, index: FilledIndex) -> None:
     other = await world.new_index(4)
     await other.add(10)
     for one in (index, other):

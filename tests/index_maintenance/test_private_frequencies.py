@@ -25,7 +25,7 @@ WORDS = ["lantern", "harbour", "pilot", "keeper", "gull", "tide"]
 COUNT = "select count(*) from private_frequency where index_id = $1"
 
 
-async def test_documents_that_come_change_move_and_go(library: IndexedKnowledgeBase) -> None:
+async def test_private_frequencies_follow_document_changes(library: IndexedKnowledgeBase) -> None:
     rng, moved = random.Random(5), 0
     documents: dict[UUID, DocumentScope] = {}
     for number in range(60):
@@ -50,7 +50,7 @@ async def test_documents_that_come_change_move_and_go(library: IndexedKnowledgeB
     assert moved > 2
 
 
-async def test_folding_keeps_the_sums(library: IndexedKnowledgeBase) -> None:
+async def test_private_frequencies_survive_folding(library: IndexedKnowledgeBase) -> None:
     for scope in SCOPES:
         await library.workshop.ingest(await add_text(library.services, " ".join(WORDS), scope=scope))
     owner = library.workshop.owner
@@ -66,7 +66,7 @@ async def test_folding_keeps_the_sums(library: IndexedKnowledgeBase) -> None:
     assert await library.workshop.inconsistencies() == {}
 
 
-async def test_nothing_is_left_of_a_deleted_knowledge_base(library: IndexedKnowledgeBase) -> None:
+async def test_private_frequencies_of_deleted_knowledge_base_are_removed(library: IndexedKnowledgeBase) -> None:
     await library.workshop.ingest(await add_text(library.services, "lantern", scope=DocumentScope("u")))
     assert await library.workshop.owner.fetchval(COUNT, library.index) == 4
     await library.services.knowledge_bases.delete("default")
@@ -75,7 +75,7 @@ async def test_nothing_is_left_of_a_deleted_knowledge_base(library: IndexedKnowl
     assert await library.workshop.owner.fetchval(COUNT, library.index) == 0
 
 
-async def test_the_database_knows_the_open_levels(library: IndexedKnowledgeBase) -> None:
+async def test_open_levels_in_database_equal_code(library: IndexedKnowledgeBase) -> None:
     known = "select is_open_level($1)"
     for scope in (*SCOPES, SHARED_SCOPE):
         assert await library.workshop.owner.fetchval(known, scope.to_key()) == (scope.to_key() in OPEN_LEVEL_KEYS), (

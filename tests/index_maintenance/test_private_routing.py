@@ -17,7 +17,7 @@ async def _made(library: IndexedKnowledgeBase) -> list[str]:
     return [row[0] for row in await library.workshop.owner.fetch(VECTORS, library.index)]
 
 
-async def test_refresh_with_private_documents_makes_the_same_centroids(library: IndexedKnowledgeBase) -> None:
+async def test_refresh_with_private_documents_creates_same_centroids(library: IndexedKnowledgeBase) -> None:
     for text in TEXTS:
         await library.put(text, text)
     centroids = await _made(library)
@@ -28,6 +28,6 @@ async def test_refresh_with_private_documents_makes_the_same_centroids(library: 
     assert await _made(library) == centroids
 
 
-async def test_refresh_with_private_documents_alone_makes_no_centroids(library: IndexedKnowledgeBase) -> None:
+async def test_refresh_with_private_documents_only_creates_no_centroids(library: IndexedKnowledgeBase) -> None:
     await library.workshop.ingest(await add_text(library.services, "private", scope=DocumentScope("alice")))
     assert await _made(library) == []

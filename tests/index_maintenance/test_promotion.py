@@ -76,7 +76,7 @@ async def plan(world: MaintainedDatabase, index: FilledIndex, name: str, *, cont
     return "\n".join(row[0] for row in rows)
 
 
-async def test_a_knowledge_base_s_life(world: MaintainedDatabase) -> None:
+async def test_vector_index_lifecycle_searches_stay_complete(world: MaintainedDatabase) -> None:
     """Growth, updates and shrinking; at any time searches find enough rows, and nearly all nearest neighbours."""
     index = await world.new_index(DIM)
     await index.add(LARGE)
@@ -104,7 +104,7 @@ async def test_a_knowledge_base_s_life(world: MaintainedDatabase) -> None:
     assert np.mean(recalls) >= 0.95
 
 
-async def test_a_build_cut_short_is_begun_again(world: MaintainedDatabase) -> None:
+async def test_interrupted_build_is_repeated(world: MaintainedDatabase) -> None:
     index = await world.new_index(DIM)
     await index.add(LARGE)
     building = asyncio.create_task(world.maintenance.maintain(index.tenant, index.id))
@@ -147,7 +147,7 @@ async def graph(index: FilledIndex) -> tuple[int, int]:
     return file, size
 
 
-async def test_another_stamp_leaves_the_vector_index_as_it_is(world: MaintainedDatabase) -> None:
+async def test_metadata_backfill_leaves_vector_index(world: MaintainedDatabase) -> None:
     """An element has room for ten rows of one vector, and VACUUM frees their places: nothing counts as dead."""
     index = await world.new_index(384)
     await index.add(THRESHOLD)
@@ -174,7 +174,7 @@ async def test_another_stamp_leaves_the_vector_index_as_it_is(world: MaintainedD
     assert (await index.row())["deleted_chunks"] == 0
 
 
-async def test_a_load_goes_into_the_vector_index_that_is_there(world: MaintainedDatabase) -> None:
+async def test_load_is_inserted_into_existing_vector_index(world: MaintainedDatabase) -> None:
     """Dropping the index before a load would save little, and searches would read all vectors during it (ADR 0012)."""
     index = await world.new_index(384)
     await index.add(THRESHOLD)
@@ -193,7 +193,7 @@ async def test_a_load_goes_into_the_vector_index_that_is_there(world: Maintained
     assert (row["vector_index"], row["built_chunks"], row["deleted_chunks"]) == ("hnsw", 3 * THRESHOLD // 2, 0)
 
 
-async def test_without_the_owner_it_stays_exact_and_says_so(world: MaintainedDatabase) -> None:
+async def test_index_without_owner_stays_exact_with_reason(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await world.without_owner().maintain(index.tenant, index.id)
@@ -211,7 +211,7 @@ async def test_without_the_owner_it_stays_exact_and_says_so(world: MaintainedDat
     assert await world.owner.fetchval(table, index.id.hex) == "chunk_embedding_384"
 
 
-async def test_a_partition_takes_so_many_and_no_more(world: MaintainedDatabase) -> None:
+async def test_partition_limit_of_indexes_is_respected(world: MaintainedDatabase) -> None:
     index = await world.new_index(512)
     await index.add(THRESHOLD)
     for number in range(MAX_INDEXES_PER_PARTITION):
@@ -231,7 +231,7 @@ async def test_a_partition_takes_so_many_and_no_more(world: MaintainedDatabase) 
     assert await index.state() == "hnsw"
 
 
-async def test_another_threshold_holds_without_any_change(world: MaintainedDatabase) -> None:
+async def test_changed_threshold_applies_without_changes(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
@@ -253,7 +253,7 @@ async def test_another_threshold_holds_without_any_change(world: MaintainedDatab
         assert (row["vector_index"], row["skip_reason"]) == (state, None)
 
 
-async def test_it_is_tried_again_when_it_has_grown(world: MaintainedDatabase) -> None:
+async def test_skipped_index_is_tried_again_after_growth(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
@@ -267,7 +267,7 @@ async def test_it_is_tried_again_when_it_has_grown(world: MaintainedDatabase) ->
         assert (await graph(index))[0] == file
 
 
-async def test_what_has_grown_and_lost_a_part_is_made_whole(world: MaintainedDatabase) -> None:
+async def test_grown_index_with_deletions_is_rebuilt(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
@@ -282,7 +282,7 @@ async def test_what_has_grown_and_lost_a_part_is_made_whole(world: MaintainedDat
     assert (await graph(index))[0] == file
 
 
-async def test_copies_that_come_later_hide_nothing(world: MaintainedDatabase) -> None:
+async def test_late_copies_of_a_vector_hide_no_other(world: MaintainedDatabase) -> None:
     index, rng = await world.new_index(DIM), np.random.default_rng(5)
     await index.add(6000, made=-np.ones((6000, DIM), np.float32))
     await index.maintain()
@@ -294,7 +294,7 @@ async def test_copies_that_come_later_hide_nothing(world: MaintainedDatabase) ->
     assert await index.recall(list(texts[700:])) >= 0.85
 
 
-async def test_many_copies_of_a_vector_hide_nothing(world: MaintainedDatabase) -> None:
+async def test_many_copies_of_a_vector_hide_no_other(world: MaintainedDatabase) -> None:
     """A notice on every page: its copies link to each other, and a search that reaches them finds nothing else."""
     index, rng = await world.new_index(DIM), np.random.default_rng(5)
     texts = rng.normal(size=(720, DIM)).astype(np.float32) + 1
@@ -305,7 +305,7 @@ async def test_many_copies_of_a_vector_hide_nothing(world: MaintainedDatabase) -
     assert await index.recall(list(texts[700:])) >= 0.85
 
 
-async def test_what_is_rebuilt_is_so_whole(world: MaintainedDatabase) -> None:
+async def test_rebuild_recreates_all_indexes(world: MaintainedDatabase) -> None:
     """A rebuild frees the space of dead rows in the indexes of filters and scopes, too."""
     index = await world.new_index(DIM)
     await index.add(LARGE)
@@ -325,7 +325,7 @@ async def files(world: MaintainedDatabase, index: FilledIndex) -> dict[str, int]
     return dict(map(tuple, await world.owner.fetch(sql, index.id.hex)))
 
 
-async def test_one_builds_at_a_time(world: MaintainedDatabase) -> None:
+async def test_concurrent_builds_take_turns(world: MaintainedDatabase) -> None:
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     async with world.owner_database.connect() as other:

@@ -58,7 +58,7 @@ async def put_all(library: IndexedKnowledgeBase, texts: Iterable[tuple[int, str]
     await asyncio.gather(*(put_some() for _ in range(4)))
 
 
-async def test_real_text_is_scored_and_ordered_as_by_bm25s(library: IndexedKnowledgeBase) -> None:
+async def test_real_text_scores_and_order_equal_bm25s(library: IndexedKnowledgeBase) -> None:
     """The mean length is frozen during replacements and deletions; recomputed weights use the texts'
     own mean length.
     """

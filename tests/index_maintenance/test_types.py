@@ -45,12 +45,12 @@ BUILT = replace(PLAIN, vector_index="hnsw", built_chunks=1000)
         (replace(BUILT, chunks=9000, deleted_chunks=151), IndexMaintenanceStep.REBUILD),
     ],
 )
-def test_next_step(figures: IndexStats, step: IndexMaintenanceStep) -> None:
+def test_decide_next_step_depends_on_figures(figures: IndexStats, step: IndexMaintenanceStep) -> None:
     assert decide_next_step(figures, threshold=1000) is step
 
 
 @pytest.mark.parametrize(("dim", "chunks"), [(384, 20_000), (1536, 10_000), (96, 40_000)])
-def test_the_threshold_falls_with_the_dimension(dim: int, chunks: int) -> None:
+def test_ann_threshold_falls_with_dimension(dim: int, chunks: int) -> None:
     assert compute_ann_threshold(20_000, dim) == pytest.approx(chunks)
 
 
@@ -58,9 +58,9 @@ def test_the_threshold_falls_with_the_dimension(dim: int, chunks: int) -> None:
     ("chunks", "tokens", "drifted"),
     [(0, 0, False), (10, 0, False), (10, 1000, False), (10, 1049, False), (10, 1051, True), (10, 949, True)],
 )
-def test_drift_is_more_than_a_twentieth(chunks: int, tokens: int, drifted: bool) -> None:
+def test_has_drifted_above_a_twentieth_is_true(chunks: int, tokens: int, drifted: bool) -> None:
     assert replace(PLAIN, chunks=chunks, tokens=tokens).has_drifted is drifted
 
 
-def test_every_reason_has_a_sentence() -> None:
+def test_skip_reasons_have_different_sentences() -> None:
     assert len({reason.sentence for reason in VectorIndexSkipReason}) == len(VectorIndexSkipReason)

@@ -25,7 +25,7 @@ def some_text(rng: random.Random, *, longest: int) -> str:
     return " ".join(rng.choices(WORDS, WEIGHTS, k=rng.randint(2, longest)))
 
 
-async def test_concurrent_writers_and_maintenance(library: IndexedKnowledgeBase) -> None:
+async def test_concurrent_writers_and_maintenance_leave_exact_weights(library: IndexedKnowledgeBase) -> None:
     """Four writers insert, replace and delete at random, while maintenance folds and recomputes the weights
     repeatedly.
     """
@@ -69,7 +69,7 @@ async def test_concurrent_writers_and_maintenance(library: IndexedKnowledgeBase)
     assert await library.workshop.inconsistencies() == {}
 
 
-async def test_what_is_ingested_meanwhile_gets_the_new_weights(library: IndexedKnowledgeBase) -> None:
+async def test_chunks_ingested_during_recomputation_get_new_weights(library: IndexedKnowledgeBase) -> None:
     await library.put("first", " ".join(WORDS))
     before = await library.avgdl()
     library.workshop.endpoint.fail("slow", times=1, seconds=1.0)
@@ -88,7 +88,7 @@ async def is_embedding(workshop: Workshop, document: UUID) -> bool:
     return await workshop.status(document) == "embedding"
 
 
-async def test_many_changes_become_one_row_a_key(library: IndexedKnowledgeBase) -> None:
+async def test_folding_leaves_one_row_per_key(library: IndexedKnowledgeBase) -> None:
     await library.put("a text", " ".join(WORDS))
     await library.crowd()
     count = "select count(*) from term_document_frequency where index_id = $1"
@@ -98,7 +98,7 @@ async def test_many_changes_become_one_row_a_key(library: IndexedKnowledgeBase) 
     assert await library.workshop.inconsistencies() == {}
 
 
-async def test_the_greatest_weight_of_a_term_is_kept(library: IndexedKnowledgeBase) -> None:
+async def test_maximum_weight_of_term_is_constant_until_recomputation(library: IndexedKnowledgeBase) -> None:
     """The maximum weight is constant until the weights are recomputed.
 
     Then it is not lower, and below the theoretical maximum.
@@ -123,7 +123,7 @@ async def test_the_greatest_weight_of_a_term_is_kept(library: IndexedKnowledgeBa
     assert all(weight <= top < 1 for top, weight in (await greatest()).values())
 
 
-async def test_a_change_is_found_and_looked_after_once(library: IndexedKnowledgeBase) -> None:
+async def test_drifted_index_is_found_and_maintained_once(library: IndexedKnowledgeBase) -> None:
     """An index that has drifted gets a job; unchanged indexes are not read."""
     await library.put("a text", " ".join(WORDS))
     await library.workshop.drop_jobs()
@@ -144,7 +144,7 @@ async def has_drifted(library: IndexedKnowledgeBase, avgdl: float) -> bool:
     return await library.avgdl() != avgdl
 
 
-async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: IndexedKnowledgeBase) -> None:
+async def test_deleted_knowledge_base_leaves_no_frequencies(library: IndexedKnowledgeBase) -> None:
     await library.put("a text", " ".join(WORDS))
     await library.services.knowledge_bases.delete("default")
     await library.workshop.maintenance.maintain(library.tenant, library.index)
@@ -155,7 +155,7 @@ async def test_a_deleted_knowledge_base_leaves_nothing_to_fold(library: IndexedK
         assert await library.workshop.owner.fetchval(left, library.index) == 0
 
 
-async def test_folding_compares_no_row_with_another(library: IndexedKnowledgeBase) -> None:
+async def test_folding_statement_has_no_join(library: IndexedKnowledgeBase) -> None:
     """Without statistics a join is planned for one row; with a hundred thousand rows it takes minutes."""
     explain = Statement(f"explain {MERGE_FREQUENCIES.sql}", MERGE_FREQUENCIES.parameter_names)
     async with library.services.content.db.transaction() as session:

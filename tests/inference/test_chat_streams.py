@@ -55,7 +55,7 @@ async def spoiled(
 
 
 @pytest.mark.parametrize("fragment", [None, 1, 7])
-async def test_pieces_come_one_by_one(server: ChatServer, chat: OpenAIChat, fragment: int | None) -> None:
+async def test_chat_stream_pieces_arrive_one_by_one(server: ChatServer, chat: OpenAIChat, fragment: int | None) -> None:
     server.fragment_bytes = fragment
     pieces, answer = await streamed(chat)
     assert pieces == ["You ", "said: ", "hello, ", "café ", "🚗"]
@@ -63,25 +63,25 @@ async def test_pieces_come_one_by_one(server: ChatServer, chat: OpenAIChat, frag
     assert server.text_requests[0].body["stream_options"] == {"include_usage": True}
 
 
-async def test_the_first_piece_does_not_wait_for_the_last(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_first_piece_does_not_wait_for_last(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("stall")
     async with asyncio.timeout(60.0), chat.stream(HELLO, max_tokens=50, timeout_seconds=AMPLE) as answer:
         assert await anext(aiter(answer.pieces)) == "You "
 
 
-async def test_the_connection_is_used_again(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_connection_is_reused(server: ChatServer, chat: OpenAIChat) -> None:
     for _ in range(3):
         await streamed(chat)
     assert server.connections == 1
 
 
-async def test_one_that_does_not_stream_answers_in_one_piece(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_of_endpoint_without_streaming_is_one_piece(server: ChatServer, chat: OpenAIChat) -> None:
     server.can_stream = False
     pieces, answer = await streamed(chat)
     assert (pieces, answer.tokens) == ([SAID], ChatTokens(75, 25))
 
 
-async def test_one_that_does_not_count_is_not_asked_to(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_usage_option_is_dropped_if_refused(server: ChatServer, chat: OpenAIChat) -> None:
     server.unsupported_features, server.has_error_param = {"stream_options"}, False
     for _ in range(2):
         pieces, answer = await streamed(chat)
@@ -89,13 +89,13 @@ async def test_one_that_does_not_count_is_not_asked_to(server: ChatServer, chat:
     assert ["stream_options" in talk.body for talk in server.text_requests] == [True, False, False]
 
 
-async def test_one_that_used_its_tokens_up_says_so(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_at_token_limit_is_truncated(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("length")
     assert (await streamed(chat))[1].is_truncated
 
 
 @pytest.mark.parametrize("how", [429, 500, "disconnect"])
-async def test_before_the_first_piece_it_is_tried_once_more(
+async def test_chat_stream_failure_before_first_piece_is_retried_once(
     server: ChatServer, chat: OpenAIChat, how: ChatFailure | int
 ) -> None:
     server.fail(how, retry_after="0.01")
@@ -118,7 +118,7 @@ async def test_before_the_first_piece_it_is_tried_once_more(
         (429, "", "rate_limited"),
     ],
 )
-async def test_what_goes_wrong_is_told_after_what_came(
+async def test_chat_stream_failure_follows_received_pieces(
     server: ChatServer, chat: OpenAIChat, how: ChatFailure | int, came: str, reason: str
 ) -> None:
     server.fail(how, retry_after="600")
@@ -126,7 +126,7 @@ async def test_what_goes_wrong_is_told_after_what_came(
     assert (text, error.reason, len(server.text_requests)) == (came, reason, 1)
 
 
-async def test_a_stall_ends_the_answer(server: ChatServer) -> None:
+async def test_chat_stream_stall_is_timeout(server: ChatServer) -> None:
     chat = OpenAIChat(server.base_url, None, "talker", idle_timeout_seconds=0.1)
     server.fail("stall")
     async with asyncio.timeout(60.0):
@@ -136,7 +136,7 @@ async def test_a_stall_ends_the_answer(server: ChatServer) -> None:
     await chat.close()
 
 
-async def test_thinking_first_is_no_stall(server: ChatServer) -> None:
+async def test_chat_stream_slow_first_token_is_no_stall(server: ChatServer) -> None:
     chat = OpenAIChat(server.base_url, None, "talker", idle_timeout_seconds=2.0)
     server.delay_seconds = 2.2
     assert "".join((await streamed(chat))[0]) == SAID
@@ -144,14 +144,14 @@ async def test_thinking_first_is_no_stall(server: ChatServer) -> None:
 
 
 @pytest.mark.parametrize("how", ["slow", "stall"])
-async def test_no_stream_takes_longer_than_it_may(server: ChatServer, chat: OpenAIChat, how: ChatFailure) -> None:
+async def test_chat_stream_total_time_is_limited(server: ChatServer, chat: OpenAIChat, how: ChatFailure) -> None:
     server.fail(how)
     async with asyncio.timeout(60.0):
         _, error = await spoiled(chat, seconds=0.2)
     assert error.reason == "timeout"
 
 
-async def test_the_first_piece_has_a_time_of_its_own(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_first_piece_has_separate_time_limit(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("slow", times=MAX_FAILURES)
     for _ in range(MAX_FAILURES):
         async with asyncio.timeout(60.0):
@@ -160,14 +160,14 @@ async def test_the_first_piece_has_a_time_of_its_own(server: ChatServer, chat: O
     assert (await spoiled(chat))[1].reason == "circuit_open"  # a stream that never begins is a failure
 
 
-async def test_the_pieces_behind_the_first_have_longer(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_later_pieces_are_not_limited_by_first(server: ChatServer, chat: OpenAIChat) -> None:
     server.pause_seconds = 0.6
     came: list[str] = []
     await read(chat, came, first_seconds=2.0)
     assert "".join(came) == SAID
 
 
-async def test_an_endless_answer_is_not_read(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_endless_answer_is_refused(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("endless")
     async with asyncio.timeout(60.0):
         _, error = await spoiled(chat, max_tokens=1)
@@ -175,7 +175,7 @@ async def test_an_endless_answer_is_not_read(server: ChatServer, chat: OpenAICha
 
 
 @pytest.mark.parametrize("leave", ["break", "raise", "cancel"])
-async def test_a_stream_that_is_left_closes_its_connection(server: ChatServer, chat: OpenAIChat, leave: str) -> None:
+async def test_chat_stream_left_early_closes_connection(server: ChatServer, chat: OpenAIChat, leave: str) -> None:
     server.fail("stall")
     begun = asyncio.Event()
 
@@ -198,14 +198,14 @@ async def test_a_stream_that_is_left_closes_its_connection(server: ChatServer, c
     assert await asyncio.to_thread(server.client_left.wait, 60.0)
 
 
-async def test_readers_that_leave_do_not_break_the_circuit(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_readers_leaving_do_not_open_circuit(server: ChatServer, chat: OpenAIChat) -> None:
     for _ in range(MAX_FAILURES + 1):
         async with chat.stream(HELLO, max_tokens=50, timeout_seconds=AMPLE) as answer:
             assert await anext(aiter(answer.pieces)) == "You "
     assert "".join((await streamed(chat))[0]) == SAID
 
 
-async def test_nobody_waits_for_the_end_of_the_stream_that_is_the_trial(server: ChatServer) -> None:
+async def test_chat_stream_other_calls_do_not_wait_for_end_of_trial(server: ChatServer) -> None:
     now = 100.0
     chat = OpenAIChat(server.base_url, None, "talker", clock=lambda: now)
     server.fail("not_json", times=MAX_FAILURES)
@@ -220,7 +220,7 @@ async def test_nobody_waits_for_the_end_of_the_stream_that_is_the_trial(server: 
     await chat.close()
 
 
-async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_stream_repeated_failures_open_circuit(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("error_event", times=MAX_FAILURES)
     for _ in range(MAX_FAILURES):
         assert (await spoiled(chat))[0] == "You "

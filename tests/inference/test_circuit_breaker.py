@@ -37,14 +37,14 @@ TRYING = CircuitState(MAX_FAILURES, open_until=110.0, is_in_trial=True)
         (TRYING, 500.0, TRIAL_PAUSE_SECONDS),
     ],
 )
-def test_who_may_call(circuit: CircuitState, now: float, left: float) -> None:
+def test_remaining_seconds_depend_on_circuit_state(circuit: CircuitState, now: float, left: float) -> None:
     assert compute_remaining_seconds(circuit, now) == left
 
 
 @pytest.mark.parametrize(
     ("before", "trying"), [(CircuitState(), False), (CircuitState(MAX_FAILURES - 1), False), (OPEN, True)]
 )
-def test_the_first_call_of_an_open_circuit_is_the_trial(before: CircuitState, trying: bool) -> None:
+def test_start_call_first_call_of_open_circuit_is_trial(before: CircuitState, trying: bool) -> None:
     assert start_call(before).is_in_trial is trying
 
 
@@ -64,7 +64,9 @@ def test_the_first_call_of_an_open_circuit_is_the_trial(before: CircuitState, tr
         (TRYING, False, 1.0, TRYING),
     ],
 )
-def test_what_a_failure_makes_of_it(before: CircuitState, trial: bool, spread: float, after: CircuitState) -> None:
+def test_record_failure_returns_next_state(
+    before: CircuitState, trial: bool, spread: float, after: CircuitState
+) -> None:
     assert record_failure(before, 100.0, is_trial=trial, jitter=spread) == after
 
 
@@ -72,7 +74,7 @@ def test_what_a_failure_makes_of_it(before: CircuitState, trial: bool, spread: f
     ("before", "trial", "after"),
     [(TRYING, True, OPEN), (TRYING, False, TRYING), (CircuitState(2), False, CircuitState(2)), (OPEN, False, OPEN)],
 )
-def test_a_call_that_tells_nothing(before: CircuitState, trial: bool, after: CircuitState) -> None:
+def test_abandon_call_returns_next_state(before: CircuitState, trial: bool, after: CircuitState) -> None:
     assert abandon_call(before, is_trial=trial) == after
 
 
@@ -104,7 +106,7 @@ def repeat(breaker: CircuitBreaker, make: Callable[[], BaseException | None], ti
         call(breaker, make(), **options)
 
 
-def test_failures_in_a_row_open_it(breaker: CircuitBreaker) -> None:
+def test_breaker_consecutive_failures_open_circuit(breaker: CircuitBreaker) -> None:
     repeat(breaker, lambda: EndpointFailed("HTTP 500"), MAX_FAILURES)
     with pytest.raises(EndpointDown, match="The parrot endpoint") as raised:
         breaker.check()
@@ -114,7 +116,7 @@ def test_failures_in_a_row_open_it(breaker: CircuitBreaker) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, InvalidInputError()], ids=["success", "refusal"])
-def test_an_answer_between_starts_anew(breaker: CircuitBreaker, answer: Exception | None) -> None:
+def test_breaker_success_resets_failures(breaker: CircuitBreaker, answer: Exception | None) -> None:
     for _ in range(3):
         repeat(breaker, lambda: EndpointFailed("HTTP 500"), MAX_FAILURES - 1)
         call(breaker, answer)
@@ -122,13 +124,13 @@ def test_an_answer_between_starts_anew(breaker: CircuitBreaker, answer: Exceptio
 
 
 @pytest.mark.parametrize(("hangs_after", "opens"), [(0.0, True), (math.inf, False)])
-def test_being_given_up_counts_where_it_took_long(breaker: CircuitBreaker, hangs_after: float, opens: bool) -> None:
+def test_breaker_cancelled_calls_count_if_they_hung(breaker: CircuitBreaker, hangs_after: float, opens: bool) -> None:
     repeat(breaker, asyncio.CancelledError, MAX_FAILURES, hangs_after=hangs_after)
     with pytest.raises(EndpointDown) if opens else contextlib.nullcontext():
         breaker.check()
 
 
-def test_a_late_answer_closes_it(breaker: CircuitBreaker) -> None:
+def test_breaker_late_success_closes_circuit(breaker: CircuitBreaker) -> None:
     with breaker.call(hang_timeout_seconds=math.inf):
         repeat(breaker, lambda: EndpointFailed("no connection"), MAX_FAILURES)
         with pytest.raises(EndpointDown):
@@ -141,7 +143,7 @@ def open_up(breaker: CircuitBreaker) -> None:
 
 
 @pytest.mark.parametrize("answer", [None, InvalidInputError()], ids=["success", "refusal"])
-def test_the_trial_that_is_answered_closes_it(
+def test_breaker_successful_trial_closes_circuit(
     breaker: CircuitBreaker, clock: ManualClock, answer: Exception | None
 ) -> None:
     open_up(breaker)
@@ -151,7 +153,7 @@ def test_the_trial_that_is_answered_closes_it(
     breaker.check()
 
 
-def test_one_call_tries_while_the_others_wait(breaker: CircuitBreaker, clock: ManualClock) -> None:
+def test_breaker_allows_one_trial_at_a_time(breaker: CircuitBreaker, clock: ManualClock) -> None:
     open_up(breaker)
     clock.now += 1.0
     with breaker.call(hang_timeout_seconds=math.inf):
@@ -161,7 +163,7 @@ def test_one_call_tries_while_the_others_wait(breaker: CircuitBreaker, clock: Ma
     breaker.check()
 
 
-def test_the_others_do_not_wait_for_the_end_of_a_long_answer(breaker: CircuitBreaker, clock: ManualClock) -> None:
+def test_breaker_other_calls_do_not_wait_for_end_of_long_trial(breaker: CircuitBreaker, clock: ManualClock) -> None:
     open_up(breaker)
     clock.now += 1.0
     with contextlib.suppress(EndpointFailed), breaker.call(hang_timeout_seconds=math.inf):
@@ -174,7 +176,7 @@ def test_the_others_do_not_wait_for_the_end_of_a_long_answer(breaker: CircuitBre
         breaker.check()
 
 
-def test_a_trial_that_fails_doubles_the_time(breaker: CircuitBreaker, clock: ManualClock) -> None:
+def test_breaker_failed_trial_doubles_pause(breaker: CircuitBreaker, clock: ManualClock) -> None:
     open_up(breaker)
     clock.now += 1.0
     call(breaker, EndpointFailed("HTTP 500"))
@@ -185,7 +187,7 @@ def test_a_trial_that_fails_doubles_the_time(breaker: CircuitBreaker, clock: Man
     breaker.check()
 
 
-def test_a_trial_that_is_given_up_leaves_it_to_the_next(breaker: CircuitBreaker, clock: ManualClock) -> None:
+def test_breaker_cancelled_trial_is_left_to_next_call(breaker: CircuitBreaker, clock: ManualClock) -> None:
     open_up(breaker)
     clock.now += 1.0
     call(breaker, asyncio.CancelledError())
@@ -194,7 +196,7 @@ def test_a_trial_that_is_given_up_leaves_it_to_the_next(breaker: CircuitBreaker,
         breaker.check()
 
 
-def test_being_given_up_is_measured_by_the_clock(breaker: CircuitBreaker, clock: ManualClock) -> None:
+def test_breaker_hang_is_measured_by_clock(breaker: CircuitBreaker, clock: ManualClock) -> None:
     for _ in range(MAX_FAILURES):
         with contextlib.suppress(asyncio.CancelledError), breaker.call(hang_timeout_seconds=5.0):
             clock.now += 5.0
@@ -203,7 +205,7 @@ def test_being_given_up_is_measured_by_the_clock(breaker: CircuitBreaker, clock:
         breaker.check()
 
 
-def test_an_endpoint_that_asks_for_a_pause_gets_it(breaker: CircuitBreaker, clock: ManualClock) -> None:
+def test_breaker_requested_pause_is_respected(breaker: CircuitBreaker, clock: ManualClock) -> None:
     breaker.pause(30.0)
     with pytest.raises(EndpointDown) as raised:
         breaker.check()
@@ -217,14 +219,14 @@ def test_an_endpoint_that_asks_for_a_pause_gets_it(breaker: CircuitBreaker, cloc
     breaker.check()
 
 
-def test_nobody_is_believed_who_sends_us_away_for_long(breaker: CircuitBreaker, clock: ManualClock) -> None:
+def test_breaker_requested_pause_is_limited(breaker: CircuitBreaker, clock: ManualClock) -> None:
     breaker.pause(86_400.0)
     clock.now += MAX_PAUSE_SECONDS
     breaker.check()
 
 
 @pytest.mark.parametrize(("seconds", "opens"), [(0.2, False), (0.3, True)])
-def test_being_late_for_the_impatient_says_nothing(
+def test_breaker_timeouts_of_short_calls_do_not_count(
     breaker: CircuitBreaker, clock: ManualClock, seconds: float, opens: bool
 ) -> None:
     for _ in range(MAX_FAILURES):

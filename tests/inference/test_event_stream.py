@@ -32,5 +32,5 @@ def fed(data: bytes, size: int) -> list[bytes]:
     ],
     ids=["plain", "CRLF", "fields", "notes", "spaces", "lines", "empty", "UTF-8", "blank", "cut", "open", "html", "-"],
 )  # fmt: skip
-def test_the_data_of_each_event(data: bytes, events: list[bytes], size: int) -> None:
+def test_event_stream_parser_yields_data_of_each_event(data: bytes, events: list[bytes], size: int) -> None:
     assert fed(data, size) == events

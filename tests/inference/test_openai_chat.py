@@ -47,7 +47,7 @@ async def refused_for(chat: OpenAIChat, *, seconds: float = AMPLE) -> ChatUnavai
     return caught.value
 
 
-async def test_messages_are_sent_and_answered(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_messages_are_sent_and_answered(server: ChatServer, chat: OpenAIChat) -> None:
     completion = await chat.complete(HELLO, max_tokens=50, timeout_seconds=AMPLE)
     assert (completion.text, completion.tokens, completion.is_truncated) == (SAID, ChatTokens(75, 25), False)
     (talk,) = server.text_requests
@@ -56,31 +56,33 @@ async def test_messages_are_sent_and_answered(server: ChatServer, chat: OpenAICh
     assert talk.headers["authorization"] == "Bearer secret"
 
 
-async def test_without_a_key_none_is_sent(server: ChatServer) -> None:
+async def test_chat_without_key_sends_no_authorization(server: ChatServer) -> None:
     chat = OpenAIChat(server.base_url, None, "talker")
     await complete(chat)
     await chat.close()
     assert "authorization" not in server.text_requests[0].headers
 
 
-async def test_half_a_character_does_no_harm(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_lone_surrogates_are_replaced(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = lambda _: "one \ud83d two"
     completion = await chat.complete([ChatMessage("user", "half \ud83d")], max_tokens=50, timeout_seconds=AMPLE)
     assert (completion.text, server.text_requests[0].last_message) == ("one ? two", "half ?")
 
 
-async def test_one_that_used_its_tokens_up_says_so(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_at_token_limit_is_truncated(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("length")
     assert (await chat.complete(HELLO, max_tokens=3, timeout_seconds=AMPLE)).is_truncated
 
 
-async def test_tokens_that_are_not_told_are_none(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_missing_usage_is_none(server: ChatServer, chat: OpenAIChat) -> None:
     server.tokens = None
     assert (await chat.complete(HELLO, max_tokens=50, timeout_seconds=AMPLE)).tokens == ChatTokens()
 
 
 @pytest.mark.parametrize("how", [429, 500, 503, "disconnect", "break_off"])
-async def test_what_may_pass_is_tried_once_more(server: ChatServer, chat: OpenAIChat, how: ChatFailure | int) -> None:
+async def test_chat_transient_failure_is_retried_once(
+    server: ChatServer, chat: OpenAIChat, how: ChatFailure | int
+) -> None:
     server.fail(how, retry_after="0.01")
     assert await complete(chat) == SAID
     assert len(server.text_requests) == 2
@@ -96,7 +98,9 @@ async def test_what_may_pass_is_tried_once_more(server: ChatServer, chat: OpenAI
         ("break_off", "unreachable"),
     ],
 )
-async def test_it_gives_up(server: ChatServer, chat: OpenAIChat, how: ChatFailure | int, reason: str) -> None:
+async def test_chat_repeated_failure_raises(
+    server: ChatServer, chat: OpenAIChat, how: ChatFailure | int, reason: str
+) -> None:
     server.fail(how, times=2, retry_after="0.01")
     error = await refused_for(chat)
     assert (error.reason, len(server.text_requests)) == (reason, 2)
@@ -116,7 +120,7 @@ async def test_it_gives_up(server: ChatServer, chat: OpenAIChat, how: ChatFailur
         ("not_json", "invalid_response", "not JSON"),
     ],
 )
-async def test_what_will_not_pass_is_not(
+async def test_chat_permanent_failure_is_not_retried(
     server: ChatServer, chat: OpenAIChat, how: ChatFailure | int, reason: str, hint: str
 ) -> None:
     server.fail(how)
@@ -133,7 +137,7 @@ def tomorrow() -> str:
 @pytest.mark.parametrize(
     ("retry_after", "told"), [("60", 60.0), ("29.8", 29.8), (tomorrow(), 3600.0)], ids=["long", "just too long", "date"]
 )
-async def test_whoever_asks_for_more_time_than_there_is_is_not_asked_again(
+async def test_chat_retry_after_above_timeout_is_not_waited_for(
     server: ChatServer, chat: OpenAIChat, retry_after: str, told: float
 ) -> None:
     server.fail(429, retry_after=retry_after)
@@ -142,7 +146,7 @@ async def test_whoever_asks_for_more_time_than_there_is_is_not_asked_again(
     assert error.retry_after == told
 
 
-async def test_nobody_at_home(server: ChatServer) -> None:
+async def test_chat_stopped_endpoint_is_unreachable(server: ChatServer) -> None:
     url = server.base_url
     server.__exit__(None, None, None)
     chat = OpenAIChat(url, None, "talker", first_delay_seconds=0.01)
@@ -155,7 +159,7 @@ async def test_nobody_at_home(server: ChatServer) -> None:
 
 
 @pytest.mark.parametrize("how", ["slow", "late"])
-async def test_one_that_does_not_answer_costs_its_share(server: ChatServer, chat: OpenAIChat, how: str) -> None:
+async def test_chat_silent_endpoint_is_timeout(server: ChatServer, chat: OpenAIChat, how: str) -> None:
     if how == "slow":
         server.fail("slow")
     else:
@@ -168,7 +172,7 @@ async def test_one_that_does_not_answer_costs_its_share(server: ChatServer, chat
     assert await complete(chat) == SAID
 
 
-async def test_a_call_that_is_given_up_closes_its_connection(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_cancelled_call_closes_connection(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("slow")
     call = asyncio.create_task(complete(chat))
     while not server.text_requests:
@@ -179,12 +183,12 @@ async def test_a_call_that_is_given_up_closes_its_connection(server: ChatServer,
     assert await asyncio.to_thread(server.client_left.wait, 60.0)
 
 
-async def test_an_endless_reply_is_not_read(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_endless_reply_is_refused(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = lambda _: "word " * 100_000
     assert (await refused_for(chat)).reason == "invalid_response"
 
 
-async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_repeated_failures_open_circuit(server: ChatServer, chat: OpenAIChat) -> None:
     server.fail("not_json", times=MAX_FAILURES)
     for _ in range(MAX_FAILURES):
         assert (await refused_for(chat)).reason == "invalid_response"
@@ -194,7 +198,7 @@ async def test_one_that_keeps_failing_is_left_alone(server: ChatServer, chat: Op
 
 
 @pytest.mark.parametrize(("later", "opens"), [(25.0, True), (20.0, False)])
-async def test_being_given_up_late_counts_as_a_failure(server: ChatServer, later: float, opens: bool) -> None:
+async def test_chat_cancelled_calls_that_hung_open_circuit(server: ChatServer, later: float, opens: bool) -> None:
     now = 100.0
     chat = OpenAIChat(server.base_url, None, "talker", clock=lambda: now)
     server.fail("slow", times=MAX_FAILURES)
@@ -220,7 +224,7 @@ async def structured(chat: OpenAIChat) -> RewriteAnswer:
     return (await chat.complete_structured(HELLO, RewriteAnswer, max_tokens=50, timeout_seconds=AMPLE)).value
 
 
-async def test_an_object_is_asked_for_by_its_schema(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_structured_request_sends_schema(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = as_json
     completion = await chat.complete_structured(HELLO, RewriteAnswer, max_tokens=50, timeout_seconds=AMPLE)
     assert (completion.value, completion.tokens) == (RewriteAnswer(query="hello", indices=[0]), ChatTokens(75, 25))
@@ -242,7 +246,7 @@ async def test_an_object_is_asked_for_by_its_schema(server: ChatServer, chat: Op
     ],
     ids=["schema", "both"],
 )
-async def test_one_that_cannot_is_asked_more_simply_from_then_on(
+async def test_chat_endpoint_without_schema_gets_simpler_dialect(
     server: ChatServer, chat: OpenAIChat, status: int, lacks: set[ChatFeature], tried: list[str | None]
 ) -> None:
     server.reply, server.unsupported_features, server.refusal_status = as_json, lacks, status
@@ -256,7 +260,7 @@ async def test_one_that_cannot_is_asked_more_simply_from_then_on(
     assert [message["role"] for message in last] == ["system", "user"]
 
 
-async def test_what_was_learned_outlives_calls_that_began_before(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_dialect_survives_earlier_calls(server: ChatServer, chat: OpenAIChat) -> None:
     go_on = threading.Event()
 
     def reply(talk: ReceivedTextRequest) -> str:
@@ -275,7 +279,7 @@ async def test_what_was_learned_outlives_calls_that_began_before(server: ChatSer
     assert server.text_requests[-1].body["response_format"]["type"] == "json_object"
 
 
-async def test_a_request_that_no_dialect_saves_teaches_nothing(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_request_refused_in_every_dialect_leaves_dialect(server: ChatServer, chat: OpenAIChat) -> None:
     server.reply = as_json
     server.fail(400, times=3)
     with pytest.raises(ChatUnavailable):
@@ -284,14 +288,14 @@ async def test_a_request_that_no_dialect_saves_teaches_nothing(server: ChatServe
     assert server.text_requests[-1].body["response_format"]["type"] == "json_schema"
 
 
-async def test_the_other_name_of_the_limit_is_learned(server: ChatServer, chat: OpenAIChat) -> None:
+async def test_chat_max_completion_tokens_is_used_if_needed(server: ChatServer, chat: OpenAIChat) -> None:
     server.unsupported_features = {"max_tokens"}
     assert [await complete(chat), await complete(chat)] == [SAID, SAID]
     assert [talk.body.get("max_completion_tokens") for talk in server.text_requests] == [None, 50, 50]
 
 
 @pytest.mark.parametrize("said", ["I cannot.", '{"query": "hel', '{"question": "x"}'])
-async def test_an_answer_of_another_shape_is_an_error(server: ChatServer, chat: OpenAIChat, said: str) -> None:
+async def test_chat_reply_of_other_shape_is_invalid_response(server: ChatServer, chat: OpenAIChat, said: str) -> None:
     server.reply = lambda _: said
     with pytest.raises(ChatUnavailable, match="cannot be used") as caught:
         await structured(chat)

@@ -25,7 +25,7 @@ async def describe(server: ChatServer, *, key: str | None = "secret", timeout: f
     return said.text, said.tokens
 
 
-async def test_a_picture_is_sent_and_described(server: ChatServer) -> None:
+async def test_vision_image_is_sent_and_described(server: ChatServer) -> None:
     assert await describe(server) == ("A red square of 80 by 70 dots.", 100)
     (asked,) = server.received
     assert (asked.body["model"], asked.media_type, asked.image.size) == ("looker", "image/png", (80, 70))
@@ -36,28 +36,28 @@ async def test_a_picture_is_sent_and_described(server: ChatServer) -> None:
 
 
 @pytest.mark.parametrize("how", [429, 500, 503, "garbage", "not_json"])
-async def test_what_may_pass_is_tried_again(server: ChatServer, how: ChatFailure | int) -> None:
+async def test_vision_transient_failure_is_retried(server: ChatServer, how: ChatFailure | int) -> None:
     server.fail(how, retry_after="0.01")
     assert (await describe(server))[0].startswith("A red square")
     assert len(server.received) == 2
 
 
 @pytest.mark.parametrize("how", [500, "garbage"])
-async def test_it_gives_up(server: ChatServer, how: ChatFailure | int) -> None:
+async def test_vision_repeated_failure_raises(server: ChatServer, how: ChatFailure | int) -> None:
     server.fail(how, times=MAX_ATTEMPTS, retry_after="0.01")
     with pytest.raises(VisionUnavailable, match="vision model failed"):
         await describe(server)
     assert len(server.received) == MAX_ATTEMPTS
 
 
-async def test_whoever_asks_for_too_much_patience_is_asked_later(server: ChatServer) -> None:
+async def test_vision_long_retry_after_is_left_to_caller(server: ChatServer) -> None:
     server.fail(429, retry_after="600")
     with pytest.raises(VisionUnavailable) as caught:
         await describe(server)
     assert (len(server.received), caught.value.retry_after) == (1, 600)
 
 
-async def test_one_that_does_not_answer_is_not_waited_for(server: ChatServer) -> None:
+async def test_vision_silent_endpoint_is_unavailable(server: ChatServer) -> None:
     server.fail("slow", times=MAX_ATTEMPTS)
     with pytest.raises(VisionUnavailable, match="no answer in time"):
         await describe(server, timeout=0.05)
@@ -72,7 +72,7 @@ async def test_one_that_does_not_answer_is_not_waited_for(server: ChatServer) ->
         ("refusal", "does not describe"),
     ],
 )
-async def test_a_refusal_is_final(server: ChatServer, how: ChatFailure | int, hint: str) -> None:
+async def test_vision_refusal_is_not_retried(server: ChatServer, how: ChatFailure | int, hint: str) -> None:
     server.fail(how)
     with pytest.raises(VisionRejected, match=hint) as caught:
         await describe(server)
@@ -80,7 +80,7 @@ async def test_a_refusal_is_final(server: ChatServer, how: ChatFailure | int, hi
     assert "may repeat the input" not in str(caught.value.message)
 
 
-async def test_a_reply_is_not_believed(server: ChatServer) -> None:
+async def test_vision_reply_is_cut_and_missing_usage_is_zero(server: ChatServer) -> None:
     server.describe_image, server.tokens = (lambda _: "word " * 10_000), None
     text, tokens = await describe(server)
     assert (len(text), tokens) == (MAX_CHARACTERS, 0)

@@ -50,12 +50,14 @@ def dialects(asked: ChatRequest, param: str | None) -> Iterator[ChatDialect]:
     ],
     ids=["nothing", "another fault", "limit", "schema", "usage", "both"],
 )
-def test_a_refusal_makes_it_simpler(asked: ChatRequest, param: str | None, tried: list[ChatDialect]) -> None:
+def test_find_fallback_refusal_gives_simpler_dialect(
+    asked: ChatRequest, param: str | None, tried: list[ChatDialect]
+) -> None:
     assert list(dialects(asked, param)) == tried
 
 
 @pytest.mark.parametrize(("system", "before"), [(True, "Be brief.\n\n"), (False, "")])
-def test_the_schema_in_words_is_the_first_message(system: bool, before: str) -> None:
+def test_build_body_schema_in_words_is_first_message(system: bool, before: str) -> None:
     body = question(shape=QueryAnswer, system=system).build_body(ChatDialect("prompt"))
     first, *others = body["messages"]
     said, _, schema = first["content"].partition(INSTRUCTION)
@@ -68,7 +70,7 @@ def test_the_schema_in_words_is_the_first_message(system: bool, before: str) -> 
 @pytest.mark.parametrize(
     ("dialect", "options"), [(NEWEST, {"include_usage": True}), (ChatDialect(has_stream_usage=False), None)]
 )
-def test_a_stream_is_asked_to_count_where_it_can(dialect: ChatDialect, options: dict[str, bool] | None) -> None:
+def test_build_body_stream_requests_usage_if_supported(dialect: ChatDialect, options: dict[str, bool] | None) -> None:
     body = question(streams=True).build_body(dialect)
     assert (body["stream"], body.get("stream_options")) == (True, options)
 
@@ -96,7 +98,7 @@ def read(payload: Any) -> tuple[str, ResponseParser]:
         (None, ChatTokens()),
     ],
 )
-def test_tokens_are_believed_where_they_are_numbers(usage: Any, tokens: ChatTokens) -> None:
+def test_response_parser_reads_numeric_usage_only(usage: Any, tokens: ChatTokens) -> None:
     assert read(reply(usage=usage))[1].tokens == tokens
 
 
@@ -114,7 +116,7 @@ def test_tokens_are_believed_where_they_are_numbers(usage: Any, tokens: ChatToke
         ({"choices": [{"message": None}]}, "", False, False),
     ],
 )
-def test_what_a_reply_says(payload: Any, text: str, cut_off: bool, refused: bool) -> None:
+def test_response_parser_reads_text_and_finish_reason(payload: Any, text: str, cut_off: bool, refused: bool) -> None:
     said, reader = read(payload)
     assert (said, reader.is_truncated, reader.is_refused, reader.has_text) == (text, cut_off, refused, bool(text))
 
@@ -128,7 +130,7 @@ def test_what_a_reply_says(payload: Any, text: str, cut_off: bool, refused: bool
     ],
     ids=range(15),
 )  # fmt: skip
-def test_what_is_no_answer(payload: Any) -> None:
+def test_response_parser_malformed_reply_is_refused(payload: Any) -> None:
     with pytest.raises(EndpointFailed):
         read(payload)
 
@@ -143,7 +145,7 @@ def delta(content: Any = None, finish: Any = None) -> dict[str, Any]:
     return {"choices": [{"delta": {"content": content} if content is not None else {}, "finish_reason": finish}]}
 
 
-def test_a_stream_ends_with_its_mark_or_its_reason() -> None:
+def test_response_parser_stream_ends_with_mark_or_reason() -> None:
     for ending in (delta(finish="stop"), b"[DONE]"):
         reader = ResponseParser(is_event_stream=True, max_bytes=MOST)
         assert list(reader.feed(events(delta(""), delta("one "), delta("two"), ending))) == ["one ", "two"]
@@ -151,13 +153,13 @@ def test_a_stream_ends_with_its_mark_or_its_reason() -> None:
         assert reader.is_done is (ending == b"[DONE]")
 
 
-def test_what_comes_after_the_end_of_a_stream_is_not_read() -> None:
+def test_response_parser_ignores_events_after_end() -> None:
     reader = ResponseParser(is_event_stream=True, max_bytes=MOST)
     assert list(reader.feed(events(delta("one"), b"[DONE]", delta("two"), b"junk"))) == ["one"]
 
 
 @pytest.mark.parametrize("spoiled", [b"junk", {"error": {"code": 500}}, delta(7), {"choices": [7]}], ids=range(4))
-def test_an_event_that_is_none_ends_the_stream(spoiled: Any) -> None:
+def test_response_parser_malformed_event_ends_stream(spoiled: Any) -> None:
     reader = ResponseParser(is_event_stream=True, max_bytes=MOST)
     pieces = reader.feed(events(delta("one"), spoiled))
     assert next(pieces) == "one"
@@ -165,7 +167,7 @@ def test_an_event_that_is_none_ends_the_stream(spoiled: Any) -> None:
         next(pieces)
 
 
-def test_a_stream_that_is_cut_is_told_from_one_that_ends() -> None:
+def test_response_parser_incomplete_stream_is_refused() -> None:
     reader = ResponseParser(is_event_stream=True, max_bytes=MOST)
     assert list(reader.feed(events(delta("one")))) == ["one"]
     with pytest.raises(EndpointFailed, match="incomplete"):

@@ -57,7 +57,7 @@ READ = NestedAnswer(query="one-way rentals", indices=[0, 2])
         "followed by another", "trailing commas", "spaced commas", "duplicate keys", "other numbers", "braces in prose",
     ],
 )  # fmt: skip
-def test_what_can_be_read(text: str) -> None:
+def test_parse_structured_output_reads_objects_in_text(text: str) -> None:
     assert parse_structured_output(text, NestedAnswer) == READ
 
 
@@ -66,14 +66,14 @@ def test_what_can_be_read(text: str) -> None:
     ["a, ]b ,}", 'quoted "word"', "back\\slash", "line\nbreak", "```", "{[", "café 🚗", "", "</thin k>"],
 )
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_strings_are_left_as_they_are(query: str, ascii_only: bool) -> None:
+def test_parse_structured_output_leaves_strings_unchanged(query: str, ascii_only: bool) -> None:
     text = json.dumps({"query": query, "inner": {"name": query}}, ensure_ascii=ascii_only)
     assert parse_structured_output(text[:-2] + ",}," + "}", NestedAnswer) == NestedAnswer(
         query=query, inner=Inner(name=query)
     )
 
 
-def test_a_line_break_within_a_string_is_taken() -> None:
+def test_parse_structured_output_accepts_line_break_in_string() -> None:
     assert parse_structured_output('{"query": "two\nlines\tand a tab"}', NestedAnswer).query == "two\nlines\tand a tab"
 
 
@@ -108,12 +108,12 @@ def test_a_line_break_within_a_string_is_taken() -> None:
     ],
     ids=lambda value: value[:30],
 )  # fmt: skip
-def test_what_cannot_be_read(text: str, problem: str) -> None:
+def test_parse_structured_output_other_text_is_refused(text: str, problem: str) -> None:
     with pytest.raises(UnparseableOutput, match=problem):
         parse_structured_output(text, NestedAnswer)
 
 
-def test_an_error_holds_no_content() -> None:
+def test_parse_structured_output_error_has_no_content() -> None:
     with pytest.raises(UnparseableOutput) as raised:
         parse_structured_output('{"query": ["secret"]}', NestedAnswer)
     assert "secret" not in str(raised.value)
@@ -122,13 +122,13 @@ def test_an_error_holds_no_content() -> None:
 
 
 @pytest.mark.parametrize("unit", ['{"', '\\"', "{", '{"a":1}', ",", '{"a', "<think>", '["', '{"a":[],'])
-def test_hostile_repetition_ends_soon(unit: str) -> None:
+def test_parse_structured_output_hostile_repetition_takes_linear_time(unit: str) -> None:
     """Each of these takes hours if the time is quadratic in the length."""
     with pytest.raises(UnparseableOutput):
         parse_structured_output(unit * (MAX_CHARACTERS // len(unit)), NestedAnswer)
 
 
-def test_a_schema_is_closed() -> None:
+def test_build_strict_schema_forbids_additional_properties() -> None:
     class Deep(BaseModel):
         parts: list[Inner] = Field(default_factory=list, max_length=3)
         rewrite: NestedAnswer | None = None

@@ -39,7 +39,7 @@ def check(found: list[ChunkDraft], max_tokens: int = 200) -> None:
     validate_chunks(TREE, found, words([draft.text for draft in found]), max_tokens=max_tokens)
 
 
-def test_good_chunks() -> None:
+def test_validate_chunks_accepts_valid_chunks() -> None:
     check(GOOD)
     check([])
     check([ranged("B\n\nC", "C", (1,))])
@@ -65,14 +65,14 @@ def test_good_chunks() -> None:
     ],
     ids=range(14),
 )
-def test_broken_rules(found: list[ChunkDraft], reason: str) -> None:
+def test_validate_chunks_broken_rule_fails_document(found: list[ChunkDraft], reason: str) -> None:
     with pytest.raises(ChunkerFailed, match=reason) as failed:
         check(found)
     assert failed.value.fields == {"chunk": len(found) - 1}
     assert (failed.value.code, failed.value.retryable) == ("chunker_failed", False)
 
 
-def test_more_than_the_model_reads() -> None:
+def test_validate_chunks_above_model_limit_fails_document() -> None:
     with pytest.raises(ChunkerFailed, match="has 5 tokens, but the embedding model reads 4"):
         check(GOOD, max_tokens=4)
 
@@ -90,7 +90,7 @@ def test_more_than_the_model_reads() -> None:
     ],
     ids=range(7),
 )
-def test_topics_without_a_place(topic: TreeNode) -> None:
+def test_add_topics_without_place_is_refused(topic: TreeNode) -> None:
     with pytest.raises(ChunkerFailed):
         add_topics(TREE, [topic])
     assert len(TREE.root.children) == 4

@@ -89,7 +89,7 @@ def test_chunk_document_too_many_pieces_is_refused(part: str) -> None:
     assert (refused.value.code, refused.value.fields) == ("too_large", {"limit": MAX_PIECES})
 
 
-async def test_a_thread_gets_vectors_and_errors() -> None:
+async def test_chunk_tools_thread_gets_vectors_and_errors() -> None:
     embedder = SlowEmbedder()
     embedder.go_on.set()
     booked: list[int] = []
@@ -105,7 +105,7 @@ async def test_a_thread_gets_vectors_and_errors() -> None:
     assert booked == words(["a b"])
 
 
-async def test_a_cancelled_job_lets_its_thread_go() -> None:
+async def test_chunk_tools_cancelled_job_releases_thread() -> None:
     embedder = SlowEmbedder()
     ended = threading.Event()
     seen: list[type[BaseException]] = []
@@ -137,7 +137,7 @@ def tools_of(max_tokens: int = 200) -> ChunkTools:
 
 
 @pytest.mark.parametrize("strategy", CHUNKERS)
-def test_every_chunker_keeps_the_rules(strategy: str) -> None:
+def test_chunk_document_every_chunker_passes_validation(strategy: str) -> None:
     for seed in range(3):
         tree = build_tree(random_document(seed))
         drafts, counts = chunk_document(tree, Chunking(strategy), tools_of())
@@ -147,7 +147,7 @@ def test_every_chunker_keeps_the_rules(strategy: str) -> None:
         assert (NodeKind.SENTENCE in kinds) == (strategy in ("semantic", "sentence"))
 
 
-def test_a_model_that_reads_less_than_it_did() -> None:
+def test_chunk_document_respects_smaller_model_limit() -> None:
     drafts, counts = chunk_document(build_tree(random_document(1)), Chunking("headered", 200, 50), tools_of(40))
     assert len(drafts) > 10
     assert max(counts) <= 40
@@ -157,12 +157,12 @@ def test_a_model_that_reads_less_than_it_did() -> None:
     "chunking",
     [Chunking("gone"), Chunking("headered", options={"percentile": 5}), Chunking("semantic", options={"buffer": 9})],
 )
-def test_settings_that_are_not_valid_any_more(chunking: Chunking) -> None:
+def test_chunk_document_settings_no_longer_valid_fail(chunking: Chunking) -> None:
     with pytest.raises(ChunkerFailed):
         chunk_document(build_tree(random_document(1)), chunking, tools_of())
 
 
-def test_settings_of_before_there_were_options() -> None:
+def test_chunking_settings_without_options_are_read() -> None:
     stored: dict[str, Any] = {"strategy": "recursive", "max_tokens": 100, "overlap_tokens": 0}
     assert Chunking(**stored).options == {}
 
@@ -177,7 +177,9 @@ def test_settings_of_before_there_were_options() -> None:
         ("unknown", {"a": 1}, {"a": 1}),
     ],
 )
-def test_options_with_their_defaults(strategy: str, options: dict[str, int], expected: dict[str, int | None]) -> None:
+def test_parse_chunker_options_adds_defaults(
+    strategy: str, options: dict[str, int], expected: dict[str, int | None]
+) -> None:
     assert parse_chunker_options(strategy, options, loc=("body",)) == expected
 
 
@@ -193,7 +195,7 @@ def test_options_with_their_defaults(strategy: str, options: dict[str, int], exp
         ("sentence", {"sentences": None}),
     ],
 )
-def test_options_that_are_none(strategy: str, options: dict[str, object]) -> None:
+def test_parse_chunker_options_invalid_options_are_refused(strategy: str, options: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError) as refused:
         parse_chunker_options(strategy, options, loc=("body", "options"))
     assert refused.value.loc == ("body", "options", *options)

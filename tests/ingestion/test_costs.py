@@ -46,7 +46,7 @@ def counted(workshop: Workshop, *, but: str = "\0") -> tuple[int, int]:
     return len(texts), sum(map(count_text_tokens, texts))
 
 
-async def test_passages(workshop: Workshop, services: TenantServices) -> None:
+async def test_ledger_counts_passages(workshop: Workshop, services: TenantServices) -> None:
     await workshop.ingest(await add_text(services, PROSE))
     passages, tokens = counted(workshop)
     assert passages > 20
@@ -56,7 +56,7 @@ async def test_passages(workshop: Workshop, services: TenantServices) -> None:
     assert await ledger(workshop, services) == [("words", passages, tokens)]
 
 
-async def test_sentences_of_a_chunker(workshop: Workshop, services: TenantServices) -> None:
+async def test_ledger_counts_sentences_of_chunker(workshop: Workshop, services: TenantServices) -> None:
     await services.knowledge_bases.create(NewKnowledgeBase("topics", chunking=Chunking("semantic")))
     added = await services.uploads.upload_text("topics", PROSE, DocumentFields(), media_type="text/plain")
     await workshop.ingest(added.document)
@@ -66,11 +66,11 @@ async def test_sentences_of_a_chunker(workshop: Workshop, services: TenantServic
     assert await ledger(workshop, services) == [("words", chunks, tokens)]
 
 
-async def test_a_version_that_nobody_wants_any_more(workshop: Workshop, services: TenantServices) -> None:
+async def test_ledger_counts_superseded_version(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, PROSE[:3000], external_id="a")
     with workshop.endpoint.paused():
         late = asyncio.create_task(workshop.ingest(document))
-        await until(lambda: is_asked(workshop))
+        await until(lambda: has_request(workshop))
         await add_text(services, "Another text.", external_id="a")
     await late
     assert await workshop.owner.fetchval("select count(*) from chunk where document_id = $1", document.id) == 0
@@ -79,11 +79,11 @@ async def test_a_version_that_nobody_wants_any_more(workshop: Workshop, services
     assert await ledger(workshop, services) == [("words", passages, tokens)]
 
 
-async def is_asked(workshop: Workshop) -> bool:
+async def has_request(workshop: Workshop) -> bool:
     return bool(workshop.endpoint.received)
 
 
-async def test_a_passage_that_is_refused(workshop: Workshop, services: TenantServices) -> None:
+async def test_ledger_counts_document_with_refused_passage(workshop: Workshop, services: TenantServices) -> None:
     workshop.endpoint.refused_word = "xyzzy"
     document = await add_text(
         services, PROSE[:4000] + "\n\n" + "Nothing happens: xyzzy. " * 20 + "\n\n" + PROSE[4000:9000]

@@ -28,11 +28,13 @@ def draft(text: str, *titles: str) -> ChunkDraft:
         ("", draft("a"), 9, "a"),
     ],
 )
-def test_prefix(title: str | None, chunk: ChunkDraft, limit: int, expected: str) -> None:
+def test_contextualize_chunks_cuts_prefix_at_limit(
+    title: str | None, chunk: ChunkDraft, limit: int, expected: str
+) -> None:
     assert contextualize_chunks(title, [chunk], count_tokens=words, max_tokens=limit) == [expected]
 
 
-def test_batch_keeps_the_order_and_counts_little() -> None:
+def test_contextualize_chunks_batch_preserves_order_with_few_counts() -> None:
     drafts = [draft(f"passage {n} " + "word " * (n % 7), "outer", "inner") for n in range(200)]
     sizes: list[int] = []
 
@@ -52,5 +54,5 @@ def test_batch_keeps_the_order_and_counts_little() -> None:
     assert len(sizes) == 3
 
 
-def test_nothing_to_do() -> None:
+def test_contextualize_chunks_without_chunks_returns_none() -> None:
     assert contextualize_chunks("title", [], count_tokens=words, max_tokens=5) == []

@@ -66,7 +66,7 @@ async def warnings(workshop: Workshop, document: DocumentRow) -> str:
     return str((await workshop.document(document.id))["warnings"])
 
 
-async def test_pictures_are_described_in_the_language_of_their_document(
+async def test_image_description_is_in_language_of_document(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     await services.knowledge_bases.create(NewKnowledgeBase("mixed", language="auto"))
@@ -77,7 +77,7 @@ async def test_pictures_are_described_in_the_language_of_their_document(
     assert ["german" in asked.text for asked in chat.received] == [True, True]
 
 
-async def test_a_picture_is_a_chunk_of_its_section(
+async def test_described_image_is_chunk_of_its_section(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
@@ -102,7 +102,7 @@ async def test_a_picture_is_a_chunk_of_its_section(
 
 
 @pytest.mark.parametrize("chunker", sorted(CHUNKERS))
-async def test_every_chunker_leaves_pictures_alone(
+async def test_described_image_chunk_is_separate_in_every_chunker(
     workshop: Workshop, services: TenantServices, tmp_path: Path, chunker: str
 ) -> None:
     new = NewKnowledgeBase(name="other", chunking=Chunking(strategy=chunker))
@@ -116,7 +116,7 @@ async def test_every_chunker_leaves_pictures_alone(
     }
 
 
-async def test_what_was_paid_for_is_not_paid_for_again(
+async def test_described_image_is_not_paid_for_again(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     path = illustrated.pdf(tmp_path / "two.pdf")
@@ -134,7 +134,7 @@ async def test_what_was_paid_for_is_not_paid_for_again(
     assert len(chat.received) == 4
 
 
-async def test_a_crash_in_the_middle_keeps_what_was_said(
+async def test_image_descriptions_survive_crash(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     workshop.endpoint.fail(400, times=None)
@@ -148,7 +148,7 @@ async def test_a_crash_in_the_middle_keeps_what_was_said(
 
 
 @pytest.mark.parametrize("how", [400, "refusal", "empty"])
-async def test_one_that_fails_is_counted(
+async def test_failed_image_description_is_counted(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path, how: Any
 ) -> None:
     chat.fail(how)
@@ -162,7 +162,7 @@ async def test_one_that_fails_is_counted(
     ))  # fmt: skip
 
 
-async def test_a_model_that_always_fails_is_left_alone(
+async def test_image_model_that_always_fails_gets_no_more_calls(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     chat.fail(401, times=100)
@@ -180,7 +180,7 @@ async def test_a_model_that_always_fails_is_left_alone(
     assert [row["content"] for row in await chunks(workshop, made)] == ["Only these words are left."]
 
 
-async def test_a_picture_alone_waits_for_the_model(
+async def test_document_of_one_image_waits_for_model(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     path = tmp_path / "red.png"
@@ -198,7 +198,7 @@ async def test_a_picture_alone_waits_for_the_model(
     assert (only["content"], only["image_ordinal"], only["page"]) == (RED, 0, None)
 
 
-async def test_a_long_description_is_still_the_picture(
+async def test_long_image_description_chunks_belong_to_image(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     def say(_: ReceivedVisionRequest) -> str:
@@ -214,7 +214,7 @@ async def test_a_long_description_is_still_the_picture(
     assert {row["image_ordinal"] for row in rows} == {0}
 
 
-async def test_a_new_version_has_its_own_pictures(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_new_version_has_its_own_images(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
     first = await media_keys(workshop, document)
@@ -239,7 +239,7 @@ async def test_a_new_version_has_its_own_pictures(workshop: Workshop, services: 
     assert await media_keys(workshop, document) == set()
 
 
-async def test_a_deletion_takes_them_away(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_delete_document_deletes_images(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
     await workshop.drop_jobs()
@@ -252,7 +252,7 @@ async def test_a_deletion_takes_them_away(workshop: Workshop, services: TenantSe
     assert await stored(workshop, document) == set()
 
 
-async def test_the_sweeper_knows_them(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_sweeper_leaves_referenced_images(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
     kept = await stored(workshop, document)

@@ -106,7 +106,7 @@ def many(path: Path, count: int) -> Path:
     return path
 
 
-async def test_a_text_finds_the_picture(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_text_query_finds_embedded_image(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
     for colour, page, section in (("red", 1, "Harbours"), ("blue", 2, "Rivers")):
@@ -123,7 +123,7 @@ async def test_a_text_finds_the_picture(workshop: Workshop, services: TenantServ
     assert await checkpoints(workshop, services) == 0
 
 
-async def test_a_picture_alone(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_document_of_one_image_is_embedded(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
     path = tmp_path / "scan.png"
     path.write_bytes(illustrated.square("green"))
     await workshop.ingest(await upload(services, path))
@@ -132,7 +132,9 @@ async def test_a_picture_alone(workshop: Workshop, services: TenantServices, tmp
     assert await spent(workshop, services) == (1, IMAGE_TOKENS)
 
 
-async def test_what_was_paid_for_survives(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_image_vectors_survive_failed_ingestion(
+    workshop: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     workshop.endpoint.fail("slow", seconds=0.0)  # images are accepted
     workshop.endpoint.fail(503, times=None, retry_after="500")
@@ -150,7 +152,7 @@ async def test_what_was_paid_for_survives(workshop: Workshop, services: TenantSe
     assert sent(workshop) == ["red", "blue"]
 
 
-async def test_one_that_is_refused_is_told_of(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_refused_image_is_warning(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
     workshop.endpoint.refused_word = "blue"
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
@@ -161,7 +163,7 @@ async def test_one_that_is_refused_is_told_of(workshop: Workshop, services: Tena
     assert len(await media_keys(workshop, document)) == 2
 
 
-async def test_a_model_that_takes_none_is_left_alone(
+async def test_model_that_refuses_images_gets_no_more_calls(
     workshop: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
     workshop.endpoint.refused_word = "red"
@@ -175,7 +177,7 @@ async def test_a_model_that_takes_none_is_left_alone(
 
 
 @pytest.mark.parametrize(("how", "error"), [("dimension", EmbeddingMismatch), (503, EmbeddingUnavailable)])
-async def test_other_failures_are_the_document_s(
+async def test_other_image_failures_fail_document(
     workshop: Workshop, services: TenantServices, tmp_path: Path, how: Any, error: type[Exception]
 ) -> None:
     workshop.endpoint.fail(how, retry_after="500")
@@ -187,7 +189,9 @@ async def test_other_failures_are_the_document_s(
     assert await workshop.status(document.id) == "ready"
 
 
-async def test_a_preview_says_how_many(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_preview_counts_images_without_embedding(
+    workshop: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
     path = illustrated.pdf(tmp_path / "two.pdf")
 
     async def body() -> AsyncIterator[bytes]:
@@ -200,7 +204,7 @@ async def test_a_preview_says_how_many(workshop: Workshop, services: TenantServi
     assert sent(workshop) == []
 
 
-async def test_described_and_embedded(talkative: Workshop, others: TenantServices, tmp_path: Path) -> None:
+async def test_image_is_described_and_embedded(talkative: Workshop, others: TenantServices, tmp_path: Path) -> None:
     document = await upload(others, illustrated.pdf(tmp_path / "two.pdf"))
     await talkative.ingest(document)
     best = (await found(others, "blue"))[0].chunk
@@ -209,7 +213,7 @@ async def test_described_and_embedded(talkative: Workshop, others: TenantService
     assert sent(talkative) == ["red", "blue"]
 
 
-async def test_without_a_description_it_is_still_embedded(
+async def test_image_without_description_is_embedded(
     talkative: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     chat.fail(400, times=2)
@@ -219,7 +223,7 @@ async def test_without_a_description_it_is_still_embedded(
     assert (await found(others, "red"))[0].chunk.content == "Picture 1"
 
 
-async def test_of_a_long_description_the_beginning_is_the_picture(
+async def test_long_description_first_chunk_is_image(
     talkative: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     def say(_: ReceivedVisionRequest) -> str:

@@ -43,7 +43,7 @@ async def found(services: TenantServices) -> KnowledgeBaseView:
     return await services.knowledge_bases.find("mixed")
 
 
-async def test_they_grow_by_one_at_a_time(workshop: Workshop, services: TenantServices) -> None:
+async def test_index_languages_grow_one_at_a_time(workshop: Workshop, services: TenantServices) -> None:
     assert (await found(services)).languages == []
     for text, expected in (
         (TEXTS["german"], ["german"]),
@@ -55,14 +55,16 @@ async def test_they_grow_by_one_at_a_time(workshop: Workshop, services: TenantSe
         assert (await found(services)).languages == expected
 
 
-async def test_they_grow_beside_each_other(workshop: Workshop, services: TenantServices) -> None:
+async def test_index_languages_grow_concurrently(workshop: Workshop, services: TenantServices) -> None:
     documents = [await add(services, f"{text} {number}") for number in range(3) for text in TEXTS.values()]
     await asyncio.gather(*(workshop.ingest(document) for document in documents))
     assert sorted((await found(services)).languages) == sorted(TEXTS)
     assert [await workshop.status(document.id) for document in documents] == ["ready"] * len(documents)
 
 
-async def test_whoever_holds_the_index_is_not_in_the_way(workshop: Workshop, services: TenantServices) -> None:
+async def test_index_languages_added_by_two_transactions_do_not_wait(
+    workshop: Workshop, services: TenantServices
+) -> None:
     """Two transactions lock the index like ingestion, and add the same and another language: neither waits for the
     other.
     """
@@ -81,7 +83,7 @@ async def test_whoever_holds_the_index_is_not_in_the_way(workshop: Workshop, ser
     assert (await found(services)).languages == ["german", "french"]
 
 
-async def test_a_language_that_is_set_is_not_written_down(workshop: Workshop, services: TenantServices) -> None:
+async def test_index_with_fixed_language_stores_no_languages(workshop: Workshop, services: TenantServices) -> None:
     document = await add(services, TEXTS["german"], kb="default")
     await workshop.ingest(document)
     assert (await workshop.document(document.id))["language"] == "english"
@@ -89,7 +91,7 @@ async def test_a_language_that_is_set_is_not_written_down(workshop: Workshop, se
     assert (await services.knowledge_bases.find("default")).languages == ["english"]
 
 
-async def test_one_that_is_shared_is_told_as_such(services: TenantServices) -> None:
+async def test_shared_index_in_message_is_marked_as_shared(services: TenantServices) -> None:
     """A tenant may have a knowledge base of the same name, and can reindex only that one."""
     kb = await found(services)
     index = replace(kb.index, identity={**kb.index.identity, "analyzer": "auto-v0"})
@@ -99,7 +101,7 @@ async def test_one_that_is_shared_is_told_as_such(services: TenantServices) -> N
     assert [one.display_name for one in told] == ["'mixed'", "the shared 'mixed'"]
 
 
-async def test_an_index_of_another_analyzer_is_refused(workshop: Workshop, services: TenantServices) -> None:
+async def test_index_of_other_analyzer_is_skipped_with_warning(workshop: Workshop, services: TenantServices) -> None:
     kb = await found(services)
     assert kb.index.identity["analyzer"] == "auto-v1"
     waiting = await add(services, TEXTS["english"])

@@ -26,13 +26,13 @@ async def put(workshop: Workshop, chunks: Sequence[ProvidedChunk]) -> tuple[str,
     return row["status"], row["error"]
 
 
-async def test_as_many_as_a_row_holds_are_stored(workshop: Workshop) -> None:
+async def test_chunk_with_maximum_terms_is_stored(workshop: Workshop) -> None:
     assert await put(workshop, [ProvidedChunk(words(MAX_TERMS), vector=VECTOR)]) == ("ready", None)
     stored = await workshop.owner.fetchval("select max(cardinality(keys)) from chunk_lexical")
     assert stored == MAX_TERMS
 
 
-async def test_one_more_fails_the_document_once_and_nothing_is_embedded(workshop: Workshop) -> None:
+async def test_chunk_above_maximum_terms_fails_document_before_embedding(workshop: Workshop) -> None:
     chunks = [ProvidedChunk("An otter."), ProvidedChunk(words(MAX_TERMS + 1), vector=VECTOR)]
     status, error = await put(workshop, chunks)
     assert status == "failed"
@@ -44,7 +44,7 @@ async def test_one_more_fails_the_document_once_and_nothing_is_embedded(workshop
     assert [row["attempts"] for row in attempts] == [1]
 
 
-def test_a_word_that_the_model_takes_for_one_token_is_a_chunk_with_too_many(service: Service) -> None:
+def test_chunk_of_one_token_with_too_many_terms_fails_document(service: Service) -> None:
     """Chunkers count tokens, and WordPiece counts one token for a word that is too long."""
     text = "".join(chr(0xAC00 + number) for number in (*range(11_172), *range(0, 11_172, 2)))
     tenant = service.create_tenant("terms")

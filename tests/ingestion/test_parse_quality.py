@@ -15,7 +15,7 @@ def paragraph(text: str, *, page: int | None = None, slide: int | None = None) -
     return Block(BlockKind.PARAGRAPH, text, page=page, slide=slide)
 
 
-def test_pages_without_text() -> None:
+def test_quality_lists_pages_without_text() -> None:
     blocks = [paragraph("one", page=2), Block(BlockKind.TABLE, "| a |", page=2), paragraph("two", page=4)]
     quality = measure_quality(ParsedDocument(blocks, page_count=5), media_type=PDF)
     assert quality.pages == 5
@@ -24,18 +24,18 @@ def test_pages_without_text() -> None:
     assert (quality.tables, quality.characters, quality.garbled_ratio) == (1, 11, 0.0)
 
 
-def test_a_picture_is_no_text() -> None:
+def test_quality_counts_images_without_text() -> None:
     blocks = [paragraph("one", page=1), Block(BlockKind.IMAGE, "Picture 1", page=2, image_index=0)]
     quality = measure_quality(ParsedDocument(blocks, page_count=2), media_type=PDF)
     assert (quality.images, quality.characters, quality.suspected_scans) == (1, 3, [2])
 
 
-def test_an_empty_slide_is_no_scan() -> None:
+def test_quality_empty_slide_is_no_scan() -> None:
     quality = measure_quality(ParsedDocument([paragraph("x", slide=1)], page_count=2), media_type=PPTX)
     assert (quality.pages, quality.empty_pages, quality.suspected_scans) == (2, [2], [])
 
 
-def test_a_format_without_pages() -> None:
+def test_quality_format_without_pages_has_none() -> None:
     quality = measure_quality(ParsedDocument([paragraph("x")]), media_type="text/plain")
     assert (quality.pages, quality.empty_pages, quality.suspected_scans) == (None, [], [])
 
@@ -55,11 +55,11 @@ def test_a_format_without_pages() -> None:
         ("It\u00e2\u20ac\u2122s", 0.5),
     ],
 )
-def test_the_share_of_noise(text: str, ratio: float) -> None:
+def test_garbled_ratio_is_share_of_noise(text: str, ratio: float) -> None:
     assert compute_garbled_ratio([text]) == ratio
 
 
-def test_the_share_is_of_all_blocks_together() -> None:
+def test_garbled_ratio_counts_all_blocks() -> None:
     assert compute_garbled_ratio(["\ufffd", "abc", "", "abcdef"]) == 0.1
 
 
@@ -73,7 +73,7 @@ class WholeText(str):
 
 
 @pytest.mark.parametrize("noise", ["(cid:12)", "(cid:12345678901234567890)", "Ã©", "â€™", "\ufffd"])
-def test_slices_of_a_long_text_count_what_lies_across_their_ends_once(noise: str) -> None:
+def test_garbled_ratio_counts_noise_across_slices_once(noise: str) -> None:
     """No other thread runs during the check of a slice."""
     for before in range(SLICE_CHARACTERS - len(noise) - 1, SLICE_CHARACTERS + 2):
         text = " " * before + noise + "y" * len(noise) + " " * SLICE_CHARACTERS

@@ -78,7 +78,7 @@ async def written(workshop: Workshop, document_id: UUID) -> int:
     return sum(len(found) for found in (await rows(workshop, document_id)).values())
 
 
-async def test_once_or_twice_is_the_same(workshop: Workshop, services: TenantServices) -> None:
+async def test_ingest_twice_gives_same_rows(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(1), metadata={"lang": "en"}, title="Prose")
     await workshop.ingest(document)
     first = await rows(workshop, document.id)
@@ -92,7 +92,7 @@ async def test_once_or_twice_is_the_same(workshop: Workshop, services: TenantSer
     assert (await workshop.document(document.id))["status"] == "ready"
 
 
-async def test_two_workers_with_one_document(workshop: Workshop, services: TenantServices) -> None:
+async def test_ingest_by_two_workers_gives_one_result(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(2))
     await asyncio.gather(*(workshop.ingest(document) for _ in range(4)))
     found = await workshop.document(document.id)
@@ -100,7 +100,9 @@ async def test_two_workers_with_one_document(workshop: Workshop, services: Tenan
     assert await workshop.inconsistencies() == {}
 
 
-async def test_a_latecomer_does_not_reopen_what_is_settled(workshop: Workshop, services: TenantServices) -> None:
+async def test_ingest_late_failure_does_not_change_settled_document(
+    workshop: Workshop, services: TenantServices
+) -> None:
     document = await add_text(services, prose(3))
     with workshop.endpoint.paused():
         late = asyncio.create_task(workshop.ingest(document))
@@ -115,7 +117,7 @@ async def is_status(workshop: Workshop, document_id: UUID, status: str) -> bool:
     return await workshop.status(document_id) == status
 
 
-async def test_a_superseded_version_writes_nothing(workshop: Workshop, services: TenantServices) -> None:
+async def test_ingest_superseded_version_writes_nothing(workshop: Workshop, services: TenantServices) -> None:
     first = await add_text(services, prose(4), external_id="a")
     with workshop.endpoint.paused():
         late = asyncio.create_task(workshop.ingest(first))
@@ -130,7 +132,7 @@ async def test_a_superseded_version_writes_nothing(workshop: Workshop, services:
     assert {row["version"] for row in (await rows(workshop, first.id))["chunk"]} == {2}
 
 
-async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
+async def test_ingest_title_changed_during_embedding_leaves_no_old_words(
     workshop: Workshop, services: TenantServices
 ) -> None:
     """The job has read the old title and embeds it. The document is queued again, without a second job."""
@@ -154,7 +156,9 @@ async def test_a_title_that_changes_meanwhile_leaves_no_word_of_the_old(
     assert await workshop.owner.fetchval(booked, services.principal.tenant_id) == 2 * found.chunk_count
 
 
-async def test_an_index_that_is_not_live_any_more_gets_nothing(workshop: Workshop, services: TenantServices) -> None:
+async def test_ingest_into_index_that_is_no_longer_live_writes_nothing(
+    workshop: Workshop, services: TenantServices
+) -> None:
     document = await add_text(services, prose(11))
     change = "update search_index set state = $2 where tenant_id = $1"
     with workshop.endpoint.paused():
@@ -169,7 +173,7 @@ async def test_an_index_that_is_not_live_any_more_gets_nothing(workshop: Worksho
     assert await workshop.status(document.id) == "ready"
 
 
-async def test_a_new_version_takes_the_place_of_the_old_at_once(workshop: Workshop, services: TenantServices) -> None:
+async def test_ingest_new_version_replaces_old_at_once(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "The heron waits. Version one.", external_id="b")
     await workshop.ingest(document)
     seen: list[tuple[str, ...]] = []
@@ -201,7 +205,9 @@ async def test_a_new_version_takes_the_place_of_the_old_at_once(workshop: Worksh
     assert [row["version"] for row in keys] == [5]
 
 
-async def test_deletion_at_any_moment_is_final(workshop: Workshop, services: TenantServices, data_dir: Path) -> None:
+async def test_delete_document_at_any_moment_is_final(
+    workshop: Workshop, services: TenantServices, data_dir: Path
+) -> None:
     rng = random.Random(6)
     workshop.endpoint.latency_seconds = 0.01
     deleted: list[UUID] = []
@@ -243,7 +249,9 @@ async def no_jobs(workshop: Workshop) -> bool:
     return not await workshop.owner.fetchval("select count(*) from job where every is null")
 
 
-async def test_deleting_a_knowledge_base_under_ingestion(workshop: Workshop, services: TenantServices) -> None:
+async def test_delete_knowledge_base_during_ingestion_leaves_nothing(
+    workshop: Workshop, services: TenantServices
+) -> None:
     rng = random.Random(7)
     async with workshop.working(grace_seconds=30), workshop.working(grace_seconds=30):
         for number in range(20):
@@ -257,7 +265,7 @@ async def test_deleting_a_knowledge_base_under_ingestion(workshop: Workshop, ser
     assert await workshop.inconsistencies() == {}
 
 
-async def test_a_deleted_document_stays_deleted(workshop: Workshop, services: TenantServices) -> None:
+async def test_ingest_deleted_document_writes_nothing(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(7))
     await services.deletions.delete("default", document.id)
     await workshop.ingest(document)
@@ -281,7 +289,7 @@ async def test_a_deleted_document_stays_deleted(workshop: Workshop, services: Te
         (403, None, "queued"),
     ],
 )
-async def test_an_embedding_endpoint_that_fails(
+async def test_ingest_with_failing_endpoint_fails_document(
     workshop: Workshop, services: TenantServices, how: EmbeddingFailure | int, retry_after: str | None, after: str
 ) -> None:
     document = await add_text(services, prose(8))
@@ -306,7 +314,7 @@ async def waits_for_endpoint(workshop: Workshop) -> bool:
     )
 
 
-async def test_a_text_without_words(workshop: Workshop, services: TenantServices) -> None:
+async def test_ingest_text_without_words_fails(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "\u200b")
     with pytest.raises(NoTextFound):
         await workshop.ingest(document)
@@ -321,9 +329,7 @@ def refusing(workshop: Workshop) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("refusing")
-async def test_one_refused_passage_is_no_reason_to_refuse_the_rest(
-    workshop: Workshop, services: TenantServices
-) -> None:
+async def test_ingest_one_refused_passage_stores_the_others(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(9) + "\n\n" + "Nothing happens: xyzzy. " * 20 + "\n\n" + prose(10))
     await workshop.ingest(document)
     found = await workshop.document(document.id)
@@ -341,7 +347,7 @@ async def test_one_refused_passage_is_no_reason_to_refuse_the_rest(
 
 @pytest.mark.usefixtures("refusing")
 @pytest.mark.parametrize("text", ["xyzzy", "\n\n".join(["xyzzy " * 150] * 12) + "\n\n" + "plain " * 150])
-async def test_where_too_much_is_refused_the_document_fails(
+async def test_ingest_too_many_refused_passages_fails_document(
     workshop: Workshop, services: TenantServices, text: str
 ) -> None:
     document = await add_text(services, text)

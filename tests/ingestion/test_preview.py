@@ -29,18 +29,18 @@ def blocks(*texts: str) -> list[Block]:
         (("one", "two", "three"), 6, ["one", "two"]),
     ],
 )
-def test_the_beginning_of_a_text(texts: tuple[str, ...], characters: int, shown: list[str]) -> None:
+def test_take_first_blocks_cuts_long_text(texts: tuple[str, ...], characters: int, shown: list[str]) -> None:
     found = take_first_blocks(blocks(*texts), characters)
     assert [block.text for block in found] == shown
 
 
-def test_what_is_whole_stays_the_same() -> None:
+def test_take_first_blocks_leaves_short_text() -> None:
     given = blocks("one", "two")
     assert take_first_blocks(given, 6) == given
     assert take_first_blocks(given, 5) != given
 
 
-def test_a_tenant_has_some_of_the_places() -> None:
+def test_preview_slots_of_tenant_are_limited() -> None:
     places, tenant = PreviewSlots(), uuid4()
     held = [places.acquire(tenant) for _ in range(MAX_PREVIEWS_PER_TENANT)]
     for place in held:
@@ -55,7 +55,7 @@ def test_a_tenant_has_some_of_the_places() -> None:
         pass
 
 
-def test_all_tenants_share_the_places() -> None:
+def test_preview_slots_of_all_tenants_are_limited() -> None:
     places = PreviewSlots()
     held = [places.acquire(uuid4()) for _ in range(MAX_CONCURRENT_PREVIEWS)]
     for place in held:
@@ -67,7 +67,7 @@ def test_all_tenants_share_the_places() -> None:
         pass
 
 
-def test_a_place_is_given_back_after_an_error() -> None:
+def test_preview_slot_is_released_after_error() -> None:
     places, tenant = PreviewSlots(), uuid4()
     for _ in range(2 * MAX_CONCURRENT_PREVIEWS):
         with pytest.raises(ZeroDivisionError), places.acquire(tenant):

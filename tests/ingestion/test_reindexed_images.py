@@ -102,7 +102,7 @@ async def others(described: Workshop, chat: ChatServer) -> AsyncIterator[TenantS
     await described.end_whole()
 
 
-async def two_pictures(workshop: Workshop, services: TenantServices, folder: Path) -> DocumentRow:
+async def two_images(workshop: Workshop, services: TenantServices, folder: Path) -> DocumentRow:
     """Ingest and return a document with a red and a blue image."""
     document = await upload(services, illustrated.pdf(folder / "two.pdf"))
     await workshop.ingest(document)
@@ -168,10 +168,10 @@ def colours(server: EmbeddingServer) -> list[str]:
     return [colour for request in server.received if request.images for colour in request.inputs]
 
 
-async def test_chunks_that_are_pictures_stay_that(
+async def test_reindex_image_chunks_stay_image_chunks(
     described: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
-    await two_pictures(described, others, tmp_path)
+    await two_images(described, others, tmp_path)
     before, looked = await live(others), len(chat.received)
     for _ in range(2):  # the second time from the first reindexing's result
         await reindex(described, others)
@@ -180,8 +180,10 @@ async def test_chunks_that_are_pictures_stay_that(
     assert len(chat.received) == looked
 
 
-async def test_the_same_model_sees_them_again(seen: Workshop, services: TenantServices, tmp_path: Path) -> None:
-    await two_pictures(seen, services, tmp_path)
+async def test_reindex_with_same_model_reuses_image_vectors(
+    seen: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
+    await two_images(seen, services, tmp_path)
     seen.endpoint.reset()
     await reindex(seen, services)
     assert [await seen_as(services, colour) for colour in ("red", "blue")] == [True, True]
@@ -189,10 +191,10 @@ async def test_the_same_model_sees_them_again(seen: Workshop, services: TenantSe
     assert await checkpoints(seen, services) == 0
 
 
-async def test_another_model_sees_them(
+async def test_reindex_with_other_model_embeds_images(
     seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
 ) -> None:
-    await two_pictures(seen, services, tmp_path)
+    await two_images(seen, services, tmp_path)
     seen.endpoint.reset()
     await reindex(seen, services, model="seeing")
     assert [await seen_as(services, colour) for colour in ("red", "blue")] == [True, True]
@@ -204,25 +206,25 @@ async def test_another_model_sees_them(
     assert tokens > 2 * IMAGE_TOKENS
 
 
-async def test_of_a_document_that_comes_meanwhile_both_models_see_them(
+async def test_reindex_during_upload_embeds_images_with_both_models(
     seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
 ) -> None:
     await services.reindexing.start("default", ReindexOptions(model="seeing", chunking=CUT))
-    await two_pictures(seen, services, tmp_path)
+    await two_images(seen, services, tmp_path)
     assert await seen_as(services, "red")
     assert (colours(seen.endpoint), colours(seeing)) == (["red", "blue"], ["red", "blue"])
     await work(seen, services)
     assert await seen_as(services, "red")
 
 
-async def test_pictures_that_were_only_described_are_seen_too(
+async def test_reindex_embeds_images_that_were_only_described(
     described: Workshop, others: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:
     def say(_: ReceivedVisionRequest) -> str:
         return LONG
 
     chat.describe_image = say
-    await two_pictures(described, others, tmp_path)
+    await two_images(described, others, tmp_path)
     assert not await seen_as(others, "red")
     await reindex(described, others, model="seeing")
     assert [await seen_as(others, colour) for colour in ("red", "blue")] == [True, True]
@@ -231,10 +233,10 @@ async def test_pictures_that_were_only_described_are_seen_too(
     assert (await found(others, "Sentence number 59 of many"))[0].chunk.content.endswith("number 59 of many.")
 
 
-async def test_a_model_that_takes_none_has_their_words(
+async def test_reindex_to_model_without_images_embeds_their_words(
     seen: Workshop, services: TenantServices, blind: EmbeddingServer, tmp_path: Path
 ) -> None:
-    await two_pictures(seen, services, tmp_path)
+    await two_images(seen, services, tmp_path)
     await reindex(seen, services, model="blind")
     assert colours(blind) == []
     assert not await seen_as(services, "red")
@@ -244,17 +246,19 @@ async def test_a_model_that_takes_none_has_their_words(
     assert await seen_as(services, "red")
 
 
-async def test_one_whose_bytes_are_gone_is_found_by_its_words(
+async def test_reindex_image_with_missing_bytes_is_found_by_words(
     seen: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
-    red, _ = await keys(seen, await two_pictures(seen, services, tmp_path))
+    red, _ = await keys(seen, await two_images(seen, services, tmp_path))
     await seen.resources.objects.delete(red)
     await reindex(seen, services)
     assert [await seen_as(services, colour) for colour in ("red", "blue")] == [False, True]
     assert "image/png" in {hit.chunk.media_type for hit in await found(services, "harbours", "lexical")}
 
 
-async def test_those_that_are_gone_are_no_refusals(seen: Workshop, services: TenantServices, tmp_path: Path) -> None:
+async def test_reindex_missing_images_do_not_count_as_refusals(
+    seen: Workshop, services: TenantServices, tmp_path: Path
+) -> None:
     document = await upload(services, many(tmp_path / "many.docx", MAX_SLICE_IMAGES + 1))
     await seen.ingest(document)
     for key in (await keys(seen, document))[:MAX_FAILURES]:
@@ -264,10 +268,10 @@ async def test_those_that_are_gone_are_no_refusals(seen: Workshop, services: Ten
     assert len(colours(seen.endpoint)) == MAX_SLICE_IMAGES + 1 - MAX_FAILURES
 
 
-async def test_a_store_that_does_not_answer_is_waited_for(
+async def test_reindex_waits_for_unavailable_object_store(
     seen: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
-    await two_pictures(seen, services, tmp_path)
+    await two_images(seen, services, tmp_path)
     await services.reindexing.start("default", ReindexOptions(chunking=CUT))
     async with silent_store() as silent:
         with pytest.raises(ObjectStoreUnavailable):
@@ -276,10 +280,10 @@ async def test_a_store_that_does_not_answer_is_waited_for(
     assert [await seen_as(services, colour) for colour in ("red", "blue")] == [True, True]
 
 
-async def test_one_whose_bytes_are_others_is_found_by_its_words(
+async def test_reindex_image_with_changed_bytes_is_found_by_words(
     seen: Workshop, services: TenantServices, tmp_path: Path
 ) -> None:
-    red, _ = await keys(seen, await two_pictures(seen, services, tmp_path))
+    red, _ = await keys(seen, await two_images(seen, services, tmp_path))
     other = tmp_path / "other.png"
     other.write_bytes(illustrated.square("green"))
     await seen.resources.objects.put(red, other)
@@ -289,10 +293,8 @@ async def test_one_whose_bytes_are_others_is_found_by_its_words(
     assert not await seen_as(services, "green")
 
 
-async def test_one_that_is_larger_than_ingestion_makes_them_is_not_read(
-    seen: Workshop, services: TenantServices, tmp_path: Path
-) -> None:
-    document = await two_pictures(seen, services, tmp_path)
+async def test_reindex_too_large_image_is_not_read(seen: Workshop, services: TenantServices, tmp_path: Path) -> None:
+    document = await two_images(seen, services, tmp_path)
     await seen.owner.execute(  # as in an imported archive
         "update document_image set bytes = $1 where document_id = $2 and ordinal = 0",
         MAX_IMAGE_BYTES + 1, document.id,
@@ -302,10 +304,10 @@ async def test_one_that_is_larger_than_ingestion_makes_them_is_not_read(
     assert colours(seen.endpoint) == ["blue"]
 
 
-async def test_one_that_the_model_refuses_is_found_by_its_words(
+async def test_reindex_refused_image_is_found_by_words(
     seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
 ) -> None:
-    await two_pictures(seen, services, tmp_path)
+    await two_images(seen, services, tmp_path)
     seeing.refused_word = "red"
     await reindex(seen, services, model="seeing")
     seeing.refused_word = None
@@ -313,10 +315,10 @@ async def test_one_that_the_model_refuses_is_found_by_its_words(
     assert "image/png" in {hit.chunk.media_type for hit in await found(services, "harbours", "lexical")}
 
 
-async def test_a_resumed_reindex_does_not_ask_for_them_again(
+async def test_reindex_resumed_does_not_embed_images_again(
     seen: Workshop, services: TenantServices, seeing: EmbeddingServer, tmp_path: Path
 ) -> None:
-    await two_pictures(seen, services, tmp_path)
+    await two_images(seen, services, tmp_path)
     seeing.fail("slow", times=2, seconds=0.0)  # images are accepted
     seeing.fail(503, times=None, retry_after="500")
     with pytest.raises(EmbeddingUnavailable):

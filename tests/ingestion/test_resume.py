@@ -71,7 +71,7 @@ async def cut_short(workshop: Workshop, document: DocumentRow, *, after: int) ->
     return answered
 
 
-def asked(workshop: Workshop) -> list[str]:
+def received_texts(workshop: Workshop) -> list[str]:
     return [text for request in workshop.endpoint.received for text in request.inputs]
 
 
@@ -100,7 +100,7 @@ async def vectors(workshop: Workshop, document_id: UUID) -> list[str]:
     return [row[0] for row in rows]
 
 
-async def test_it_goes_on_where_it_was(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_continues_after_last_checkpoint(workshop: Workshop, services: TenantServices) -> None:
     document, all_texts = await put(services, passages()), [chunk.text for chunk in passages()]
     first = await cut_short(workshop, document, after=2)
     assert first == all_texts[: 2 * SLICE_SIZE]
@@ -116,24 +116,24 @@ async def test_it_goes_on_where_it_was(workshop: Workshop, services: TenantServi
     assert await checkpoints(workshop, services) == 2 * SLICE_SIZE
     second = await cut_short(workshop, document, after=1)
     await workshop.ingest(document)
-    assert [*first, *second, *asked(workshop)] == all_texts
+    assert [*first, *second, *received_texts(workshop)] == all_texts
     assert await workshop.status(document.id) == "ready"
     assert await checkpoints(workshop, services) == 0
 
 
-async def test_the_last_slice_is_asked_for_again(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_embeds_last_slice_again(workshop: Workshop, services: TenantServices) -> None:
     """The worker dies after its last vectors: the transaction that stores the version would have stored them."""
     document = await put(services, passages())
     await workshop.ingest(document)
-    assert len(asked(workshop)) == WHOLE
+    assert len(received_texts(workshop)) == WHOLE
     other = await put(await workshop.new_tenant(), passages(SLICE_SIZE))
     await cut_short(workshop, other, after=0)
     assert await workshop.owner.fetchval("select count(*) from embedding_checkpoint") == 0
     await workshop.ingest(other)
-    assert len(asked(workshop)) == SLICE_SIZE
+    assert len(received_texts(workshop)) == SLICE_SIZE
 
 
-async def test_it_ends_as_if_nothing_had_been(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_result_equals_uninterrupted_ingestion(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages())
     await cut_short(workshop, document, after=2)
     await workshop.ingest(document)
@@ -145,7 +145,7 @@ async def test_it_ends_as_if_nothing_had_been(workshop: Workshop, services: Tena
     assert await ledger(workshop, services) == await ledger(workshop, smooth)
 
 
-async def test_deletion_takes_them_along(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_deletion_removes_checkpoints(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages())
     await cut_short(workshop, document, after=1)
     assert await checkpoints(workshop, services) == SLICE_SIZE
@@ -153,32 +153,32 @@ async def test_deletion_takes_them_along(workshop: Workshop, services: TenantSer
     assert await checkpoints(workshop, services) == 0
 
 
-async def test_another_document_of_the_tenant_has_them_too(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_other_document_of_tenant_reuses_checkpoints(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages())
     await cut_short(workshop, document, after=2)
     other = await put(services, [*passages(), ProvidedChunk("And one more.")])
     await workshop.ingest(other)
-    assert len(asked(workshop)) == WHOLE - 2 * SLICE_SIZE + 1
+    assert len(received_texts(workshop)) == WHOLE - 2 * SLICE_SIZE + 1
     assert await checkpoints(workshop, services) == 2 * SLICE_SIZE  # the checkpoints of the first document
 
 
-async def test_a_new_version_has_those_of_the_old(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_new_version_reuses_checkpoints(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages(), external_id="v")
     await cut_short(workshop, document, after=2)
     newer = await put(services, [*passages(), ProvidedChunk("And one more.")], external_id="v")
     assert (newer.id, newer.version) == (document.id, 2)
     await workshop.ingest(newer)
-    assert len(asked(workshop)) == WHOLE - 2 * SLICE_SIZE + 1
+    assert len(received_texts(workshop)) == WHOLE - 2 * SLICE_SIZE + 1
     assert await checkpoints(workshop, services) == 0
 
 
-async def test_another_tenant_has_none_of_them(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_other_tenant_does_not_use_checkpoints(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages())
     await cut_short(workshop, document, after=2)
     stranger = await workshop.new_tenant()
     other = await put(stranger, passages())
     await workshop.ingest(other)
-    assert len(asked(workshop)) == WHOLE
+    assert len(received_texts(workshop)) == WHOLE
     assert await ledger(workshop, stranger) > (WHOLE, 0)
     assert await checkpoints(workshop, services) == 2 * SLICE_SIZE
     assert await checkpoints(workshop, stranger) == 0
@@ -194,7 +194,7 @@ async def test_another_tenant_has_none_of_them(workshop: Workshop, services: Ten
     ],
     ids=lambda changes: next(iter(changes)),
 )
-async def test_another_model_has_none_of_them(
+async def test_resume_other_model_does_not_use_checkpoints(
     workshop: Workshop, services: TenantServices, changes: dict[str, Any]
 ) -> None:
     document = await put(services, passages())
@@ -205,10 +205,10 @@ async def test_another_model_has_none_of_them(
         await embed(workshop, document, passages(), other)
     finally:
         await other.close()
-    assert len(asked(workshop)) == WHOLE
+    assert len(received_texts(workshop)) == WHOLE
     workshop.endpoint.reset()
     await embed(workshop, document, passages(), workshop.resources.embedders.default)
-    assert len(asked(workshop)) == WHOLE - 2 * SLICE_SIZE
+    assert len(received_texts(workshop)) == WHOLE - 2 * SLICE_SIZE
 
 
 async def embed(workshop: Workshop, document: DocumentRow, chunks: Sequence[ProvidedChunk], embedder: Embedder) -> None:
@@ -227,7 +227,7 @@ async def embed(workshop: Workshop, document: DocumentRow, chunks: Sequence[Prov
     assert np.linalg.norm(made.vectors, axis=1) == pytest.approx(1.0, abs=0.01)
 
 
-async def test_a_slow_last_slice_survives_too(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_slow_last_slice_is_stored(workshop: Workshop, services: TenantServices) -> None:
     document, texts = await put(services, passages(SLICE_SIZE)), [chunk.text for chunk in passages(SLICE_SIZE)]
     workshop.endpoint.latency_seconds = 3 * REPORT_INTERVAL_SECONDS
     async with workshop.owner.transaction():
@@ -237,18 +237,18 @@ async def test_a_slow_last_slice_survives_too(workshop: Workshop, services: Tena
         await until(lambda: has_checkpoints(workshop, services, SLICE_SIZE))
         ingesting.cancel()
         await asyncio.wait({ingesting})
-    assert asked(workshop) == texts
+    assert received_texts(workshop) == texts
     paid = await ledger(workshop, services)
     assert paid[0] == SLICE_SIZE
     workshop.endpoint.reset()
     await workshop.ingest(document)
-    assert asked(workshop) == []
+    assert received_texts(workshop) == []
     assert await workshop.status(document.id) == "ready"
     assert await checkpoints(workshop, services) == 0
     assert await ledger(workshop, services) == paid
 
 
-async def test_what_was_refused_is_asked_for_again_alone(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_refused_text_alone_is_sent_again(workshop: Workshop, services: TenantServices) -> None:
     chunks = passages()
     chunks[3] = ProvidedChunk("The xyzzy cannot be embedded.")
     workshop.endpoint.refused_word = "xyzzy"
@@ -263,8 +263,8 @@ async def test_what_was_refused_is_asked_for_again_alone(workshop: Workshop, ser
     workshop.endpoint.reset()
     workshop.endpoint.latency_seconds = 0.0
     await workshop.ingest(document)
-    assert len(set(asked(workshop))) == WHOLE - kept
-    assert chunks[3].text in asked(workshop)
+    assert len(set(received_texts(workshop))) == WHOLE - kept
+    assert chunks[3].text in received_texts(workshop)
     found = await services.documents.get("default", document.id)
     assert (found.status, len(found.warnings)) == ("ready", 1)
     assert len(await vectors(workshop, document.id)) == WHOLE - 1
@@ -277,17 +277,17 @@ async def has_checkpoints(workshop: Workshop, services: TenantServices, count: i
     return await checkpoints(workshop, services) >= count
 
 
-async def test_the_same_text_twice(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_equal_texts_are_embedded_once(workshop: Workshop, services: TenantServices) -> None:
     chunks = [ProvidedChunk("Again and again.")] * WHOLE
     document = await put(services, chunks)
     await cut_short(workshop, document, after=1)
     assert await checkpoints(workshop, services) == 1
     await workshop.ingest(document)
-    assert asked(workshop) == []
+    assert received_texts(workshop) == []
     assert len(set(await vectors(workshop, document.id))) == 1
 
 
-async def test_the_ledger_adds_up(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_ledger_equals_embedded_passages(workshop: Workshop, services: TenantServices) -> None:
     assert await ledger(workshop, services) == (0, 0)
     one = await put(services, passages(5))
     await workshop.ingest(one)
@@ -302,7 +302,7 @@ async def test_the_ledger_adds_up(workshop: Workshop, services: TenantServices) 
     assert (await ledger(workshop, services))[0] == 11
 
 
-async def test_who_is_deleted_costs_no_more(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_deleted_document_stops_embedding(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages(20 * SLICE_SIZE))
     workshop.endpoint.reset()
     workshop.endpoint.latency_seconds = 0.1
@@ -310,14 +310,14 @@ async def test_who_is_deleted_costs_no_more(workshop: Workshop, services: Tenant
     await until(lambda: has_checkpoints(workshop, services, SLICE_SIZE))
     await services.deletions.delete("default", document.id)
     await ingesting
-    assert len(asked(workshop)) < 20 * SLICE_SIZE
+    assert len(received_texts(workshop)) < 20 * SLICE_SIZE
     assert await checkpoints(workshop, services) == 0
     with pytest.raises(DocumentNotFound):
         await services.documents.get("default", document.id)
 
 
 @pytest.mark.parametrize("by", ["replacement", "another worker"])
-async def test_who_comes_too_late_leaves_nothing(workshop: Workshop, services: TenantServices, by: str) -> None:
+async def test_resume_late_vectors_leave_no_checkpoint(workshop: Workshop, services: TenantServices, by: str) -> None:
     """The model answers after the document is complete and its checkpoints are deleted."""
     old, release, hindered = passages(2 * SLICE_SIZE, word="former"), threading.Event(), threading.Event()
 
@@ -342,7 +342,7 @@ async def test_who_comes_too_late_leaves_nothing(workshop: Workshop, services: T
     assert await checkpoints(workshop, services) == 0
 
 
-async def test_counts_are_told_while_it_runs(workshop: Workshop, services: TenantServices) -> None:
+async def test_resume_progress_shows_counts(workshop: Workshop, services: TenantServices) -> None:
     document = await put(services, passages())
     workshop.endpoint.latency_seconds = 0.35
     seen: list[int] = []
@@ -358,7 +358,7 @@ async def test_counts_are_told_while_it_runs(workshop: Workshop, services: Tenan
     assert seen[-1] > 0
 
 
-async def test_the_stage_of_an_error_is_where_it_failed(workshop: Workshop, services: TenantServices) -> None:
+async def test_error_stage_names_failed_step(workshop: Workshop, services: TenantServices) -> None:
     cut_by_meaning = NewKnowledgeBase("meaning", chunking=Chunking(strategy="semantic"))
     await services.knowledge_bases.create(cut_by_meaning)
     too_long = await put(services, [ProvidedChunk("word " * 20_000)])
@@ -404,7 +404,7 @@ async def ingest_with(workshop: Workshop, embedder: Any, document: DocumentRow) 
     await pipeline.ingest(db, document.id, document.version)
 
 
-async def test_a_surprise_has_a_stage_too(workshop: Workshop, services: TenantServices) -> None:
+async def test_unexpected_error_has_stage(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "Surprised at once.")
     with pytest.raises(RuntimeError, match="1 texts"):
         await ingest_with(workshop, Surprising(workshop.resources.embedders.default), document)
@@ -423,7 +423,7 @@ class Noting(Beside):
         return await self._real.embed_documents(texts, interactive=interactive)
 
 
-async def test_a_note_does_not_stand_behind_bulk_work(workshop: Workshop, services: TenantServices) -> None:
+async def test_short_note_is_embedded_as_interactive(workshop: Workshop, services: TenantServices) -> None:
     """A long document is bulk work."""
     embedder = Noting(workshop.resources.embedders.default)
     for count, dynamic in (

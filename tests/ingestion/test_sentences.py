@@ -23,12 +23,12 @@ from app.ingestion.sentences import find_sentence_spans
         [""],
     ],
 )
-def test_sentences(sentences: list[str]) -> None:
+def test_find_sentence_spans_returns_sentences(sentences: list[str]) -> None:
     text = "".join(sentences)
     spans = find_sentence_spans(text, 0, len(text))
     assert [text[start:end] for start, end in spans if start < end] == [one for one in sentences if one]
 
 
-def test_a_part_of_a_text_is_read_like_a_whole() -> None:
+def test_find_sentence_spans_of_part_equals_whole() -> None:
     text = "Skipped. One. Two. Skipped"
     assert list(find_sentence_spans(text, 9, 18)) == [(9, 14), (14, 18)]

@@ -49,14 +49,14 @@ def as_stored(tree: DocumentTree) -> DocumentTree:
 
 @pytest.mark.parametrize("slides", [False, True])
 @pytest.mark.parametrize("seed", range(20))
-def test_there_and_back(seed: int, slides: bool) -> None:
+def test_restore_tree_equals_stored_tree(seed: int, slides: bool) -> None:
     parsed = random_document(seed, slides=slides)
     tree = build_tree(parsed)
     add_sentences(tree)
     assert restore_tree(tree.text, rows_of(tree)) == as_stored(build_tree(parsed))
 
 
-def test_pictures_are_named_by_their_places() -> None:
+def test_restore_tree_names_images_by_place() -> None:
     blocks = [Block(BlockKind.PARAGRAPH, "Before."), Block(BlockKind.IMAGE, "A gull.", image_index=3)]
     tree = build_tree(ParsedDocument(blocks))
     read = restore_tree(tree.text, rows_of(tree))
@@ -78,7 +78,7 @@ def topic(path: tuple[int, ...], start: int, end: int) -> TreeNode:
         ([topic((0, 2), 0, 4)], [topic((0, 2), 0, 5), topic((1, 2), 6, 9)], {(0, 2): (0, 3), (1, 2): (1, 2)}),
     ],
 )  # fmt: skip
-def test_topics_have_places_of_their_own(
+def test_assign_topic_paths_gives_separate_places(
     there: Sequence[TreeNode], wanted: Sequence[TreeNode], places: dict[Any, Any]
 ) -> None:
     rows = [
@@ -101,7 +101,7 @@ async def read_back(workshop: Workshop, services: TenantServices, kb: str, docum
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
-async def test_real_files(workshop: Workshop, file: Path) -> None:
+async def test_restore_tree_of_real_files_gives_same_chunks(workshop: Workshop, file: Path) -> None:
     """The chunker that adds to the tree has stored it; any chunker gives the same chunks from it."""
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase("semantic", chunking=Chunking("semantic", 64, 16)))

@@ -14,7 +14,7 @@ def handed_back(stint: PreemptionTimer) -> bool:
     return False
 
 
-def test_a_place_that_nobody_wants_is_kept() -> None:
+def test_time_slice_without_waiting_jobs_does_not_yield() -> None:
     clock = ManualClock(0.0)
     stint = PreemptionTimer(clock=clock)
     for clock.now in (0.0, 1000.0, 100_000.0):
@@ -22,7 +22,7 @@ def test_a_place_that_nobody_wants_is_kept() -> None:
 
 
 @pytest.mark.parametrize("preparation", [0.1, 5.0, 60.0])
-def test_the_repetition_costs_a_fourth_at_most(preparation: float) -> None:
+def test_time_slice_repetition_costs_at_most_a_fourth(preparation: float) -> None:
     """Each slice embeds for at least four times its preparation: the time for a document grows with its length."""
     clock = ManualClock(0.0)
     stint = PreemptionTimer(lambda: True, clock)

@@ -82,7 +82,7 @@ def test_build_tree_title_that_is_the_first_heading_is_not_repeated() -> None:
     assert tree.text.split() == LONG.split()
 
 
-def test_build_tree_long_heading_keeps_its_printed_lines() -> None:
+def test_build_tree_long_heading_preserves_its_printed_lines() -> None:
     text = "a" * 400 + " " + "b" * 400
     lines = array("i", [0, 400, 1, 1, 90, 9, 401, 801, 1, 11, 90, 19])
     block = Block(BlockKind.HEADING, text, level=1, page=1, line_layout=LineLayout(100, 100, lines))

@@ -34,7 +34,7 @@ def test_add_sentences_beyond_the_limit_of_nodes_is_refused() -> None:
 
 @pytest.mark.parametrize("slides", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-def test_invariants(seed: int, slides: bool) -> None:
+def test_build_tree_invariants_hold_for_random_documents(seed: int, slides: bool) -> None:
     parsed = random_document(seed, slides=slides)
     tree = build_tree(parsed)
     assert tree.text == "\n\n".join(block.text for block in parsed.blocks)
@@ -86,23 +86,23 @@ def test_invariants(seed: int, slides: bool) -> None:
         ),
     ],
 )
-def test_shape(blocks: list[Block], expected: list[object]) -> None:
+def test_build_tree_returns_expected_outline(blocks: list[Block], expected: list[object]) -> None:
     assert outline(build_tree(ParsedDocument(blocks)).root) == expected
 
 
-def test_offsets_are_code_points() -> None:
+def test_build_tree_offsets_are_code_points() -> None:
     tree = build_tree(ParsedDocument([paragraph("𝔸🙂"), paragraph("é")]))
     assert [(leaf.start, leaf.end) for leaf in tree.root.children] == [(0, 2), (4, 5)]
 
 
-def test_root_has_the_title_and_the_page_span() -> None:
+def test_build_tree_root_has_title_and_page_span() -> None:
     blocks = [heading("A", 1, page=2), paragraph("a", page=2), paragraph("b", page=5)]
     root = build_tree(ParsedDocument(blocks, title="Report")).root
     assert (root.title, root.page, root.page_end) == ("Report", 2, 5)
     assert (root.children[0].level, root.children[0].page, root.children[0].page_end) == (1, 2, 5)
 
 
-def test_sentences_of_prose() -> None:
+def test_add_sentences_adds_sentences_of_prose() -> None:
     blocks = [
         heading("One. Two.", 1),
         paragraph(" Dr. Who came.\nHe left! ", page=3),
@@ -122,7 +122,7 @@ def test_sentences_of_prose() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_sentences_are_all_of_a_paragraph(seed: int) -> None:
+def test_add_sentences_cover_their_paragraph(seed: int) -> None:
     tree = build_tree(random_document(seed))
     add_sentences(tree)
     for node in walk(tree.root):

@@ -36,7 +36,7 @@ def settings(endpoint: EmbeddingServer, data: Path) -> Settings:
     return build_settings(data, embedding=embedding, parser={"CARREL_PARSER_PROCESSES": 1})
 
 
-def test_two_models_on_one_database(services: tuple[Service, Service]) -> None:
+def test_two_models_on_one_database_work_separately(services: tuple[Service, Service]) -> None:
     first, second = services
     tenant = first.create_tenant()
     assert tenant.add_text("The heron waits in the reeds.")["status"] == "ready"

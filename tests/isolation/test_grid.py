@@ -40,19 +40,19 @@ def everything(attacker: str) -> Iterator[Trial]:
     return generate_trials(CASES, things, Attacker(attacker, None, invent_forms()))  # type: ignore[arg-type]  # unused
 
 
-def test_there_are_enough_combinations() -> None:
+def test_grid_has_enough_combinations() -> None:
     one = list(everything("B's admin"))
     assert len(set(map(str, one))) == len(one)
     assert len(one) * KEYS_OF_A_ROLE * len(ROLES) >= 50_000
 
 
-def test_every_operation_with_an_id_is_in_it_in_every_place() -> None:
+def test_grid_contains_every_operation_with_an_id() -> None:
     tried = {(str(trial.case), trial.fields) for trial in everything("B's admin")}
     assert tried == {(str(case), place) for case in CASES for place in iter_field_groups(case)}
     assert {trial.kind for trial in everything("B's admin")} == set(ID_KINDS)
 
 
-def test_what_the_operator_may_see_is_not_asked_for() -> None:
+def test_grid_excludes_objects_visible_to_operator() -> None:
     tried = list(everything(OPERATOR_NAME))
     assert not [
         trial
@@ -62,7 +62,7 @@ def test_what_the_operator_may_see_is_not_asked_for() -> None:
     assert len(tried) > 1000
 
 
-def test_only_chats_and_bindings_are_told_and_only_in_the_same_tenant() -> None:
+def test_grid_reveals_only_chats_and_bindings_inside_tenant() -> None:
     keys = ("A's writer of both", "A's writer of a kb", "B's writer of both", OPERATOR_NAME)
     attackers = {key: Attacker(key, None, {}) for key in keys}  # type: ignore[arg-type]
     told = [(key, trial) for key in keys for trial in everything(key) if may_learn_existence(trial, attackers[key])]
@@ -74,7 +74,7 @@ def test_only_chats_and_bindings_are_told_and_only_in_the_same_tenant() -> None:
     assert all(CHAT_FIELDS & set(trial.fields) and not trial.case.is_read_only for _, trial in chats)
 
 
-def test_a_share_of_it(grid: Grid) -> None:
+def test_grid_sample_reveals_nothing(grid: Grid) -> None:
     before = snapshot_owners(grid)
     chosen = random.Random(5)
     all_of_it = [
@@ -94,7 +94,7 @@ def test_a_share_of_it(grid: Grid) -> None:
     assert {200, 403, 404} <= statuses
 
 
-def test_a_wall_that_is_down_is_noticed(grid: Grid) -> None:
+def test_grid_detects_missing_isolation(grid: Grid) -> None:
     """The owner's key takes an attacker's place: its replies to real ids differ from those to invented ids."""
     reads = [case for case in CASES if case.is_read_only and "document" in case.fields]
     owner = Attacker("A's admin", grid.owners["first"].admin, grid.owned_ids["first"])

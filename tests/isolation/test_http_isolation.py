@@ -89,7 +89,7 @@ def compare(case: EndpointCase, attacker: Attacker, theirs: Ids, form: str) -> N
         if form == "name" or "kb" in case.fields
     ],
 )
-def test_what_is_anothers_is_not_there(tenants: IsolationTenants, case: EndpointCase, form: str) -> None:
+def test_foreign_ids_get_reply_of_unknown_ids(tenants: IsolationTenants, case: EndpointCase, form: str) -> None:
     owner = tenants.get_owner_client(operators=case.is_operator_only)
 
     def things() -> Ids:
@@ -119,7 +119,7 @@ def test_what_is_anothers_is_not_there(tenants: IsolationTenants, case: Endpoint
     "case", [case for case in CASES if {"document"} <= set(case.fields) <= SHAREABLE], ids=lambda case: str(case)
 )
 @pytest.mark.parametrize("form", ["name", "id"])
-def test_shared_document_under_another_name_is_not_there(
+def test_shared_document_under_other_name_is_not_found(
     tenants: IsolationTenants, case: EndpointCase, form: str
 ) -> None:
     """The operator has a document in a knowledge base whose name the tenant does not use."""
@@ -131,11 +131,11 @@ def test_shared_document_under_another_name_is_not_there(
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-def test_every_endpoint_has_its_words(endpoint: RouteEndpoint) -> None:
+def test_every_endpoint_field_is_classified(endpoint: RouteEndpoint) -> None:
     assert find_unknown_fields(endpoint) == [], "add them to proofs/isolation/cases.py"
 
 
-def test_a_new_endpoint_is_noticed() -> None:
+def test_new_endpoint_is_detected() -> None:
     inner = FastAPI()
 
     @inner.post("/things/{thing}")
@@ -153,7 +153,7 @@ def test_a_new_endpoint_is_noticed() -> None:
     assert found["DELETE /deep/{leaf}"] == ["path: leaf"]
 
 
-def test_the_comparison_can_tell(tenants: IsolationTenants) -> None:
+def test_comparison_detects_difference(tenants: IsolationTenants) -> None:
     """The owner sends real ids and invented ids: the replies differ, and no other caller may see that difference."""
     case = EndpointCase(RouteEndpoint("GET", "/v1/knowledge-bases/{kb}/documents/{document}"), RequestTemplate(), 0)
     for form in ("name", "id"):
@@ -169,6 +169,6 @@ def test_the_comparison_can_tell(tenants: IsolationTenants) -> None:
             compare(case, owner, mine, form)
 
 
-def test_names_of_the_cases_are_used() -> None:
+def test_case_names_are_endpoints() -> None:
     """A case of a deleted endpoint would prove nothing."""
     assert set(TEMPLATES) - {endpoint.name for endpoint in ENDPOINTS} == set()

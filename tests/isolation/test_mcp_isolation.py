@@ -9,14 +9,14 @@ from proofs.isolation.cases import MCP, PLAIN_FIELDS, TEMPLATES, RequestTemplate
 from proofs.isolation.routes import iter_properties
 
 
-def told(template: RequestTemplate, method: str) -> dict[str, object]:
+def params_of(template: RequestTemplate, method: str) -> dict[str, object]:
     """Return the parameters of a message with this method."""
     params: dict[str, object] = template.json["params"]
     return params if template.json["method"] == method else {}
 
 
-def test_every_tool_is_called_with_every_argument_that_names_something() -> None:
-    calls = [told(template, "tools/call") for template in TEMPLATES[MCP]]
+def test_every_mcp_tool_argument_is_tried() -> None:
+    calls = [params_of(template, "tools/call") for template in TEMPLATES[MCP]]
     assert {call["name"] for call in calls if call} == set(TOOLS)
     missing = []
     for name, spec in TOOLS.items():
@@ -32,15 +32,17 @@ def _arguments(call: dict[str, object]) -> set[str]:
     return set(arguments)
 
 
-def test_every_kind_of_resource_is_read() -> None:
+def test_every_mcp_resource_kind_is_read() -> None:
     read = {
-        str(told(template, "resources/read")["uri"]) for template in TEMPLATES[MCP] if told(template, "resources/read")
+        str(params_of(template, "resources/read")["uri"])
+        for template in TEMPLATES[MCP]
+        if params_of(template, "resources/read")
     }
     kinds = {template.uri_template for template in RESOURCES.resource_templates}
     assert {re.sub(r"<document>", "{document}", re.sub(r"from/[0-9]+", "from/{start}", uri)) for uri in read} == kinds
 
 
-def test_every_method_that_is_served_is_asked() -> None:
+def test_every_mcp_method_is_tried() -> None:
     """The server has tools and resources, and no other methods."""
     offered = create_server().get_capabilities().model_dump(exclude_none=True)
     assert set(offered) == {"tools", "resources"}

@@ -17,7 +17,7 @@ def _tests_in(path: str) -> frozenset[str]:
     return frozenset(node.name for node in tree.body if isinstance(node, kinds) and node.name.startswith("test_"))
 
 
-def test_every_test_that_is_named_exists() -> None:
+def test_every_named_test_exists() -> None:
     assert len(NAMED) > 30
     missing = [f"{path}::{name}" for path, name in NAMED if not (ROOT / path).is_file() or name not in _tests_in(path)]
     assert missing == []

@@ -8,7 +8,7 @@ import pytest
 from tests.isolation.sql import REFUSED, SEARCHES, TenantPair, acting, attempt, call, tables
 
 
-async def test_no_other_role_can_be_taken_on(pair: TenantPair) -> None:
+async def test_other_roles_cannot_be_assumed(pair: TenantPair) -> None:
     async with acting(pair.url, pair.b) as b:
         roles = dict(await b.fetch("select rolname, quote_ident(rolname) from pg_roles"))
         assert {"carrel_owner", "carrel_search", "carrel_control", "pg_read_all_data"} < roles.keys()
@@ -22,7 +22,7 @@ async def test_no_other_role_can_be_taken_on(pair: TenantPair) -> None:
     assert taken == {"carrel_runtime", "carrel_app"}
 
 
-async def test_the_role_that_can_be_taken_on_sees_no_more(pair: TenantPair) -> None:
+async def test_assumable_role_sees_no_more(pair: TenantPair) -> None:
     async with acting(pair.url, pair.b) as b:
         await b.execute("set local role carrel_app")
         assert await b.fetchval("select count(*) from document where tenant_id = $1", pair.a) == 0
@@ -96,7 +96,7 @@ async def test_no_setting_shows_another_tenant(pair: TenantPair) -> None:
     assert accepted > 200
 
 
-async def test_switching_row_security_off_raises(pair: TenantPair) -> None:
+async def test_disabling_row_security_raises(pair: TenantPair) -> None:
     async with acting(pair.url, pair.b) as b:
         await b.execute("set local row_security = off")
         for table in await tables(b):
@@ -109,7 +109,7 @@ async def test_switching_row_security_off_raises(pair: TenantPair) -> None:
     "path", ["pg_temp, public", "", '"$user"', "public, pg_catalog", "information_schema", "pg_temp"]
 )
 @pytest.mark.parametrize("search", SEARCHES)
-async def test_search_path_leads_no_function_astray(pair: TenantPair, search: str, path: str) -> None:
+async def test_search_path_changes_no_function(pair: TenantPair, search: str, path: str) -> None:
     async with acting(pair.url, pair.b) as b:
         await b.execute("select set_config('search_path', $1, true)", path)
         qualified = (
@@ -173,7 +173,7 @@ async def test_search_path_leads_no_function_astray(pair: TenantPair, search: st
         "select pg_logical_slot_get_changes('x', null, null)",
     ],
 )
-async def test_statements_that_could_bypass_isolation_are_refused(pair: TenantPair, statement: str) -> None:
+async def test_statements_that_bypass_isolation_are_refused(pair: TenantPair, statement: str) -> None:
     async with acting(pair.url, pair.b) as b:
         refusal = await attempt(b, statement)
     assert isinstance(refusal, Exception), f"{statement} went through: {refusal}"

@@ -44,7 +44,7 @@ def nothing_done(table: str, changed: object, removed: object) -> bool:
     return (changed, removed) == ("UPDATE 0", "DELETE 0")
 
 
-async def test_every_table_with_every_statement(pair: TenantPair) -> None:
+async def test_every_statement_on_every_table_is_isolated(pair: TenantPair) -> None:
     cases = 0
     async with acting(pair.url, pair.a) as a, acting(pair.url, pair.b) as b:
         for table in await tables(b):
@@ -74,7 +74,7 @@ async def test_every_table_with_every_statement(pair: TenantPair) -> None:
     assert cases >= 8 * 14
 
 
-async def test_partitions_and_alembics_table_are_closed(pair: TenantPair) -> None:
+async def test_partitions_and_alembic_table_are_closed(pair: TenantPair) -> None:
     async with acting(pair.url, pair.b) as b:
         names = await tables(b, partitions=True)
         assert len(names) >= 8
@@ -92,7 +92,7 @@ async def test_partitions_and_alembics_table_are_closed(pair: TenantPair) -> Non
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-async def test_searches_refuse_another_tenant(pair: TenantPair, search: str) -> None:
+async def test_search_functions_refuse_another_tenant(pair: TenantPair, search: str) -> None:
     scopes = await scopes_of(pair)
     async with acting(pair.url, pair.a) as a:
         if search != "lexical":
@@ -106,7 +106,7 @@ async def test_searches_refuse_another_tenant(pair: TenantPair, search: str) -> 
             assert await b.fetch(call(search), named, pair.index, scopes) == []
 
 
-async def test_a_plan_tells_nothing_of_another_tenant(pair: TenantPair) -> None:
+async def test_search_plan_of_another_tenant_is_empty(pair: TenantPair) -> None:
     scopes = await scopes_of(pair)
     async with acting(pair.url, pair.a) as a:
         assert (await a.fetchrow(call("plan"), pair.a, pair.index, scopes))["chunks"] > 0
@@ -120,7 +120,7 @@ async def test_a_plan_tells_nothing_of_another_tenant(pair: TenantPair) -> None:
             assert tuple(row) == (0, 1.0, "exact", "all")
 
 
-async def test_every_function_is_known_and_helpers_are_closed(pair: TenantPair) -> None:
+async def test_every_function_is_listed_and_helpers_are_closed(pair: TenantPair) -> None:
     """A new function is closed, or is one of these whose callers are listed here."""
     async with acting(pair.url, pair.b) as b:
         for function in await b.fetch(OURS):
@@ -135,7 +135,7 @@ async def test_every_function_is_known_and_helpers_are_closed(pair: TenantPair) 
                 assert isinstance(outcome, REFUSED), (name, outcome)
 
 
-async def test_what_crosses_tenants_shows_no_content(pair: TenantPair) -> None:
+async def test_control_functions_show_no_content(pair: TenantPair) -> None:
     """The control functions return keys, tenants and jobs, without A's texts, titles and user ids."""
     async with acting(pair.url, pair.b) as b:
         assert await b.fetch("select * from find_key($1)", bytes(32)) == []
@@ -194,7 +194,7 @@ async def test_statistics_show_no_values(pair: TenantPair) -> None:
         assert SECRET not in str(plan)
 
 
-async def test_errors_quote_no_row_of_another(pair: TenantPair) -> None:
+async def test_errors_quote_no_row_of_another_tenant(pair: TenantPair) -> None:
     """Functions that are not leakproof are called after the policy, never before it."""
     async with acting(pair.url, pair.b) as b:
         for statement in (
@@ -209,7 +209,7 @@ async def test_errors_quote_no_row_of_another(pair: TenantPair) -> None:
         assert SECRET not in str(outcome)
 
 
-async def test_the_shared_level_is_read_and_not_written(pair: TenantPair) -> None:
+async def test_shared_level_is_readable_and_not_writable(pair: TenantPair) -> None:
     """All other rows of the system tenant (keys, jobs, usage, receipts) are as invisible as any tenant's."""
     async with acting(pair.url, SYSTEM) as system, acting(pair.url, pair.b) as b:
         for table in await tables(b):

@@ -101,14 +101,14 @@ async def outcomes(ground: Ground, *, shadowed: bool) -> dict[str, str]:
         return {one["proname"]: str(await attempt(caller, call_of(one))) for one in ground.definers}
 
 
-async def test_every_definer_function_reads_our_own(ground: Ground) -> None:
+async def test_definer_functions_read_service_objects_only(ground: Ground) -> None:
     plain = await outcomes(ground, shadowed=False)
     assert len(plain) >= 15
     assert {name: outcome for name, outcome in plain.items() if not outcome.startswith("SELECT")} == {}
     assert await outcomes(ground, shadowed=True) == plain
 
 
-async def test_a_search_path_without_its_end_would_be_noticed(ground: Ground) -> None:
+async def test_search_path_without_pg_temp_last_is_detected(ground: Ground) -> None:
     """Each function is changed to a path without ``pg_temp`` at its end, so that the caller's objects come first."""
     superuser = await asyncpg.connect(ground.superuser)
 

@@ -109,7 +109,9 @@ async def row(owner: asyncpg.Connection, job: ClaimedJob) -> asyncpg.Record | No
         (10_000, True, 0.0, 0.5, None),
     ],
 )
-def test_backoff(attempts: int, retryable: bool, retry_after: float, jitter: float, seconds: float | None) -> None:
+def test_decide_retry_delay_grows_with_attempts(
+    attempts: int, retryable: bool, retry_after: float, jitter: float, seconds: float | None
+) -> None:
     failure = JobFailure("internal", "x", retryable, retry_after)
     decision = decide_retry(failure, attempts=attempts, max_attempts=50, jitter=jitter)
     assert decision.dead == (seconds is None)
@@ -117,20 +119,20 @@ def test_backoff(attempts: int, retryable: bool, retry_after: float, jitter: flo
 
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(1, 1.0), (50, 600.0), (100_000, 600.0)])
-def test_without_a_last_attempt_there_is_always_another(attempts: int, seconds: float) -> None:
+def test_decide_retry_without_limit_never_gives_up(attempts: int, seconds: float) -> None:
     decision = decide_retry(FAILURE, attempts=attempts, max_attempts=None, jitter=0.5)
     assert not decision.dead
     assert decision.delay.total_seconds() == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize(("attempts", "seconds"), [(1, 1.0), (4, 60.0), (100, 60.0)])
-def test_what_is_periodic_rests_no_longer_than_its_period(attempts: int, seconds: float) -> None:
+def test_decide_retry_of_periodic_job_waits_at_most_its_period(attempts: int, seconds: float) -> None:
     every = timedelta(minutes=1)
     decision = decide_retry(FAILURE, attempts=attempts, max_attempts=None, jitter=0.5, every=every)
     assert decision.delay.total_seconds() == pytest.approx(seconds)
 
 
-async def test_a_job_is_claimed_once_and_the_attempt_counted(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_claim_returns_job_once_and_counts_attempt(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     await enqueue(queue, tenant, payload={"version": 7})
     job = await claim(queue)
@@ -142,7 +144,7 @@ async def test_a_job_is_claimed_once_and_the_attempt_counted(queue: JobQueue, ow
     assert await row(owner, job) is None
 
 
-async def test_a_job_of_a_transaction_that_fails_was_never_there(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_job_of_failed_transaction_does_not_exist(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
 
     async def fail() -> None:
@@ -155,7 +157,7 @@ async def test_a_job_of_a_transaction_that_fails_was_never_there(queue: JobQueue
     assert await next_job(queue) is None
 
 
-async def test_a_small_tenant_does_not_wait_behind_a_large_one(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_claim_small_tenant_does_not_wait_behind_large_one(queue: JobQueue, owner: asyncpg.Connection) -> None:
     large, small = await new_tenant(owner), await new_tenant(owner)
     await enqueue(queue, large, count=200)
     assert (await claim(queue)).tenant_id == large
@@ -164,9 +166,7 @@ async def test_a_small_tenant_does_not_wait_behind_a_large_one(queue: JobQueue, 
     assert (await claim(queue)).tenant_id == large
 
 
-async def test_turns_go_round_by_what_runs_and_then_by_who_waits_longest(
-    queue: JobQueue, owner: asyncpg.Connection
-) -> None:
+async def test_claim_order_follows_running_jobs_then_waiting_time(queue: JobQueue, owner: asyncpg.Connection) -> None:
     large, small, late = [await new_tenant(owner) for _ in range(3)]
     names = {large: "large", small: "small", late: "late"}
     await enqueue(queue, large, count=300)
@@ -189,9 +189,7 @@ async def test_turns_go_round_by_what_runs_and_then_by_who_waits_longest(
     assert names[(await claim(queue)).tenant_id] == "small"
 
 
-async def test_of_many_claims_at_once_a_small_tenant_gets_the_first_free_place(
-    queue: JobQueue, owner: asyncpg.Connection
-) -> None:
+async def test_concurrent_claims_give_small_tenant_first_free_slot(queue: JobQueue, owner: asyncpg.Connection) -> None:
     large, small = await new_tenant(owner), await new_tenant(owner)
     await enqueue(queue, large, count=100)
     first = [await claim(queue, f"w{n}") for n in range(2)]
@@ -209,7 +207,7 @@ def job_worker(claimed: list[ClaimedJob], job: ClaimedJob) -> str:
 
 
 @pytest.mark.parametrize(("own", "usual", "running"), [(None, 1, 1), (None, 3, 3), (4, 1, 4), (1, 3, 1), (0, 3, 0)])
-async def test_a_tenant_s_own_limit_comes_before_the_usual_one(
+async def test_tenant_limit_overrides_default_limit(
     queue: JobQueue, owner: asyncpg.Connection, own: int | None, usual: int, running: int
 ) -> None:
     tenant, other = await new_tenant(owner), await new_tenant(owner)
@@ -223,7 +221,7 @@ async def test_a_tenant_s_own_limit_comes_before_the_usual_one(
     assert job.tenant_id == other
 
 
-async def test_a_lost_worker_s_jobs_count_until_they_are_taken_back(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_jobs_of_lost_worker_count_until_reaped(queue: JobQueue, owner: asyncpg.Connection) -> None:
     await enqueue(queue, await new_tenant(owner), count=4)
     for _ in range(2):
         await claim(queue, "lost", timedelta(0))
@@ -232,7 +230,7 @@ async def test_a_lost_worker_s_jobs_count_until_they_are_taken_back(queue: JobQu
     assert [await next_job(queue) is not None for _ in range(3)] == [True, True, False]
 
 
-async def test_a_tenant_has_only_so_many_running(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_claim_limits_running_jobs_of_tenant(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     await enqueue(queue, tenant, count=4)
     running = [await claim(queue), await claim(queue)]
@@ -242,7 +240,7 @@ async def test_a_tenant_has_only_so_many_running(queue: JobQueue, owner: asyncpg
     assert await next_job(queue) is None
 
 
-async def test_tenants_in_backoff_hold_nobody_up(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_tenants_in_backoff_do_not_block_others(queue: JobQueue, owner: asyncpg.Connection) -> None:
     for _ in range(25):
         await enqueue(queue, await new_tenant(owner))
     await owner.execute("update job set run_at = now() + interval '1 hour'")
@@ -252,7 +250,7 @@ async def test_tenants_in_backoff_hold_nobody_up(queue: JobQueue, owner: asyncpg
     assert (await claim(queue)).tenant_id == ready
 
 
-async def test_workers_that_claim_at_once_never_share_a_job(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_concurrent_workers_never_claim_same_job(queue: JobQueue, owner: asyncpg.Connection) -> None:
     for _ in range(20):
         await enqueue(queue, await new_tenant(owner), count=2)
 
@@ -266,14 +264,14 @@ async def test_workers_that_claim_at_once_never_share_a_job(queue: JobQueue, own
     assert len(claimed) == len(set(claimed)) == 40
 
 
-async def test_priority_comes_before_age(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_claim_priority_precedes_age(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     await enqueue(queue, tenant, payload={"n": 1})
     await enqueue(queue, tenant, payload={"n": 2}, priority=5)
     assert [(await claim(queue)).payload["n"] for _ in range(2)] == [2, 1]
 
 
-async def test_priority_counts_within_a_tenant_alone(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_priority_applies_inside_tenant_only(queue: JobQueue, owner: asyncpg.Connection) -> None:
     loud, quiet = await new_tenant(owner), await new_tenant(owner)
     await enqueue(queue, loud, count=3, priority=INTERACTIVE)
     await enqueue(queue, quiet, count=2, priority=MAINTENANCE)
@@ -281,9 +279,7 @@ async def test_priority_counts_within_a_tenant_alone(queue: JobQueue, owner: asy
     assert {(await claim(queue)).tenant_id for _ in range(2)} == {loud, quiet}
 
 
-async def test_what_waits_for_its_time_holds_up_nothing_of_less_priority(
-    queue: JobQueue, owner: asyncpg.Connection
-) -> None:
+async def test_postponed_job_does_not_block_lower_priority(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     await enqueue(queue, tenant, count=3, priority=INTERACTIVE)
     await owner.execute("update job set run_at = now() + interval '1 hour'")
@@ -291,7 +287,7 @@ async def test_what_waits_for_its_time_holds_up_nothing_of_less_priority(
     assert (await claim(queue)).payload == {"n": 1}
 
 
-async def test_a_failure_waits_and_the_last_one_fails_the_document(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_failed_job_waits_and_last_failure_fails_document(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     document = await new_document(owner, tenant, status="embedding")
     await enqueue(queue, tenant, document_id=document, payload={"version": 1})
@@ -317,7 +313,7 @@ async def test_a_failure_waits_and_the_last_one_fails_the_document(queue: JobQue
 @pytest.mark.parametrize(
     ("version", "status", "after"), [(1, "parsing", "failed"), (9, "parsing", "parsing"), (1, "ready", "ready")]
 )
-async def test_only_the_version_that_failed_is_failed(
+async def test_failure_affects_only_its_version(
     queue: JobQueue, owner: asyncpg.Connection, version: int, status: str, after: str
 ) -> None:
     tenant = await new_tenant(owner)
@@ -327,7 +323,7 @@ async def test_only_the_version_that_failed_is_failed(
     assert await owner.fetchval("select status from document where id = $1", document) == after
 
 
-async def test_lost_jobs_go_back_and_at_last_fail_their_document(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_reap_lost_jobs_are_retried_and_finally_fail_document(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     document = await new_document(owner, tenant)
     await enqueue(queue, tenant, document_id=document, payload={"version": 1})
@@ -345,9 +341,7 @@ async def test_lost_jobs_go_back_and_at_last_fail_their_document(queue: JobQueue
 
 
 @pytest.mark.parametrize("version", [1, 9])
-async def test_a_lost_job_fails_the_version_that_it_was_for(
-    queue: JobQueue, owner: asyncpg.Connection, version: int
-) -> None:
+async def test_reap_lost_job_fails_only_its_version(queue: JobQueue, owner: asyncpg.Connection, version: int) -> None:
     tenant = await new_tenant(owner)
     document = await new_document(owner, tenant)
     await enqueue(queue, tenant, document_id=document, payload={"version": version})
@@ -360,7 +354,7 @@ async def test_a_lost_job_fails_the_version_that_it_was_for(
     assert tuple(letter) == ("dead", None, "internal")
 
 
-async def test_a_lost_job_waits_while_its_document_is_being_deleted(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_reap_lost_job_waits_during_deletion_of_document(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     held, free = await new_document(owner, tenant), await new_document(owner, tenant)
     for document in (held, free):
@@ -372,7 +366,7 @@ async def test_a_lost_job_waits_while_its_document_is_being_deleted(queue: JobQu
     assert [lost.document_id for lost in await queue.reap()] == [held]
 
 
-async def test_a_document_that_is_ready_outlives_its_job(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_reap_job_of_ready_document_leaves_document(queue: JobQueue, owner: asyncpg.Connection) -> None:
     """The worker died after it stored the result of the last attempt, and before it finished the job."""
     tenant = await new_tenant(owner)
     document = await new_document(owner, tenant, status="ready")
@@ -383,7 +377,7 @@ async def test_a_document_that_is_ready_outlives_its_job(queue: JobQueue, owner:
     assert await owner.fetchval("select status from document") == "ready"
 
 
-async def test_a_living_worker_keeps_its_job(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_renewed_lease_is_not_reaped(queue: JobQueue, owner: asyncpg.Connection) -> None:
     await enqueue(queue, await new_tenant(owner))
     job = await claim(queue, lease=timedelta(milliseconds=1))
     assert await queue.renew(job, "w", LEASE)
@@ -391,7 +385,7 @@ async def test_a_living_worker_keeps_its_job(queue: JobQueue, owner: asyncpg.Con
 
 
 @pytest.mark.parametrize("how", ["reaped", "claimed by another", "claimed again by the same", "gone"])
-async def test_who_lost_the_lease_changes_nothing(queue: JobQueue, owner: asyncpg.Connection, how: str) -> None:
+async def test_worker_without_lease_changes_nothing(queue: JobQueue, owner: asyncpg.Connection, how: str) -> None:
     tenant = await new_tenant(owner)
     document = await new_document(owner, tenant)
     await enqueue(queue, tenant, document_id=document, payload={"version": 1})
@@ -414,7 +408,7 @@ async def test_who_lost_the_lease_changes_nothing(queue: JobQueue, owner: asyncp
     assert (await owner.fetch("select * from job"), await owner.fetch("select * from document")) == before
 
 
-async def test_another_tenant_s_job_cannot_be_settled(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_job_of_another_tenant_cannot_be_settled(queue: JobQueue, owner: asyncpg.Connection) -> None:
     await enqueue(queue, await new_tenant(owner))
     job = await claim(queue)
     forged = replace(job, tenant_id=await new_tenant(owner))
@@ -423,7 +417,7 @@ async def test_another_tenant_s_job_cannot_be_settled(queue: JobQueue, owner: as
     assert await row(owner, job) is not None
 
 
-async def test_a_job_handed_back_has_all_its_attempts(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_released_job_has_all_attempts(queue: JobQueue, owner: asyncpg.Connection) -> None:
     await enqueue(queue, await new_tenant(owner))
     for _ in range(5):
         job = await claim(queue)
@@ -431,7 +425,7 @@ async def test_a_job_handed_back_has_all_its_attempts(queue: JobQueue, owner: as
         await queue.release(job, "w")
 
 
-async def test_a_job_is_postponed_and_resumed_with_all_its_attempts(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_postponed_job_is_resumed_with_all_attempts(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant, stranger = await new_tenant(owner), await new_tenant(owner)
     document = await new_document(owner, tenant)
     await enqueue(queue, tenant, document_id=document, payload={"version": 1})
@@ -453,7 +447,7 @@ async def test_a_job_is_postponed_and_resumed_with_all_its_attempts(queue: JobQu
             await queue.resume_jobs(session, tenant_id=tenant, code=LATER.code)
 
 
-async def test_a_job_that_fits_nobody_is_passed_on_for_a_while(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_job_that_no_worker_can_run_is_passed_on(queue: JobQueue, owner: asyncpg.Connection) -> None:
     await enqueue(queue, await new_tenant(owner))
     for _ in range(4):
         job = await claim(queue)
@@ -466,7 +460,7 @@ async def test_a_job_that_fits_nobody_is_passed_on_for_a_while(queue: JobQueue, 
     assert found["state"] == "running"
 
 
-async def test_whoever_listens_hears_of_every_job_and_of_every_break(
+async def test_listener_is_notified_of_jobs_and_reconnects(
     queue: JobQueue, owner: asyncpg.Connection, postgres_server: EmbeddedPostgres
 ) -> None:
     heard: asyncio.Queue[None] = asyncio.Queue()
@@ -492,7 +486,7 @@ async def test_whoever_listens_hears_of_every_job_and_of_every_break(
             await listening
 
 
-async def test_one_job_about_a_thing_at_a_time(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_unique_job_exists_once(queue: JobQueue, owner: asyncpg.Connection) -> None:
     """It exists once while it waits or runs; a failed one runs again."""
     tenant = await new_tenant(owner)
     one, other = UUID(int=1), UUID(int=2)
@@ -529,7 +523,7 @@ async def periodic(queue: JobQueue, owner: asyncpg.Connection, *kinds: str) -> N
     await owner.execute("update job set run_at = now() where every is not null")
 
 
-async def test_a_periodic_job_is_there_once_and_first_waits(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_periodic_job_exists_once_and_first_waits(queue: JobQueue, owner: asyncpg.Connection) -> None:
     await asyncio.gather(*(queue.ensure_periodic_job("sweep", HOUR) for _ in range(4)))
     await queue.ensure_periodic_job("other", HOUR)
     found = await owner.fetch("select tenant_id, kind, every, run_at > now() + interval '59 min' later from job")
@@ -543,7 +537,7 @@ async def test_a_periodic_job_is_there_once_and_first_waits(queue: JobQueue, own
     assert tuple(found) == (timedelta(minutes=1), True)
 
 
-async def test_a_periodic_job_that_is_done_waits_for_its_next_time(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_periodic_job_done_waits_for_next_time(queue: JobQueue, owner: asyncpg.Connection) -> None:
     await periodic(queue, owner, "sweep")
     await queue.fail(await claim(queue), "w", LATER)
     await owner.execute("update job set run_at = now()")
@@ -558,7 +552,7 @@ async def test_a_periodic_job_that_is_done_waits_for_its_next_time(queue: JobQue
 
 
 @pytest.mark.parametrize("how", ["fails", "fails for good", "is lost"])
-async def test_a_periodic_job_never_dies(queue: JobQueue, owner: asyncpg.Connection, how: str) -> None:
+async def test_periodic_job_failure_never_ends_it(queue: JobQueue, owner: asyncpg.Connection, how: str) -> None:
     await periodic(queue, owner, "sweep")
     for attempt in range(1, 9):
         job = await claim(queue, lease=timedelta(0) if how == "is lost" else LEASE)
@@ -574,9 +568,7 @@ async def test_a_periodic_job_never_dies(queue: JobQueue, owner: asyncpg.Connect
         await owner.execute("update job set run_at = now()")
 
 
-async def test_periodic_jobs_run_one_at_a_time_beside_the_system_tenant_s_own(
-    queue: JobQueue, owner: asyncpg.Connection
-) -> None:
+async def test_periodic_jobs_run_one_at_a_time(queue: JobQueue, owner: asyncpg.Connection) -> None:
     await enqueue(queue, SYSTEM_TENANT, count=3)
     ordinary = [await claim(queue), await claim(queue)]
     assert await next_job(queue) is None  # the limit
@@ -592,7 +584,7 @@ async def test_periodic_jobs_run_one_at_a_time_beside_the_system_tenant_s_own(
     assert await next_job(queue) is None
 
 
-async def test_periodic_jobs_wait_their_turn_and_get_it(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_periodic_job_waits_for_unserved_tenants(queue: JobQueue, owner: asyncpg.Connection) -> None:
     """Many tenants with endless jobs: a periodic job waits for those that were not served since it became due."""
     tenants = [await new_tenant(owner) for _ in range(4)]
     for tenant in tenants:
@@ -625,7 +617,7 @@ async def new_key(owner: asyncpg.Connection, tenant: UUID, at_once: int) -> UUID
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-async def test_a_key_has_only_so_many_running(queue: JobQueue, owner: asyncpg.Connection, at_once: int) -> None:
+async def test_claim_limits_running_jobs_of_key(queue: JobQueue, owner: asyncpg.Connection, at_once: int) -> None:
     tenant = await new_tenant(owner)
     key, other = [await new_key(owner, tenant, at_once) for _ in range(2)]
     await enqueue(queue, tenant, count=5, concurrency_key=key)
@@ -640,14 +632,14 @@ async def test_a_key_has_only_so_many_running(queue: JobQueue, owner: asyncpg.Co
     assert [await next_job(queue, tenant_concurrency=20) is not None for _ in range(2)] == [True, False]
 
 
-async def test_the_tenant_s_limit_holds_for_all_of_its_keys(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_tenant_limit_applies_to_all_keys(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     for key in [await new_key(owner, tenant, 2) for _ in range(3)]:
         await enqueue(queue, tenant, count=2, concurrency_key=key)
     assert [await next_job(queue, tenant_concurrency=3) is not None for _ in range(4)] == [True, True, True, False]
 
 
-async def test_priority_and_time_count_across_a_tenant_s_keys(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_priority_and_age_order_jobs_across_keys(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     key, other = [await new_key(owner, tenant, 9) for _ in range(2)]
     for number, (limited_by, priority) in enumerate(
@@ -658,7 +650,7 @@ async def test_priority_and_time_count_across_a_tenant_s_keys(queue: JobQueue, o
     assert [job.payload["number"] for job in claimed if job is not None] == [3, 4, 0, 1, 2, 5]
 
 
-async def test_a_key_whose_jobs_wait_for_their_time_holds_nobody_up(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_key_with_postponed_jobs_does_not_block_others(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant, other = await new_tenant(owner), await new_tenant(owner)
     await enqueue(queue, tenant, count=3, concurrency_key=await new_key(owner, tenant, 1))
     await owner.execute("update job set run_at = now() + interval '1 hour'")
@@ -668,7 +660,7 @@ async def test_a_key_whose_jobs_wait_for_their_time_holds_nobody_up(queue: JobQu
     assert {(await claim(queue)).tenant_id for _ in range(2)} == {tenant, other}
 
 
-async def test_a_revoked_key_s_jobs_go_on_under_its_limit(queue: JobQueue, owner: asyncpg.Connection) -> None:
+async def test_jobs_of_revoked_key_continue_under_its_limit(queue: JobQueue, owner: asyncpg.Connection) -> None:
     tenant = await new_tenant(owner)
     await enqueue(queue, tenant, count=3, concurrency_key=await new_key(owner, tenant, 1))
     await owner.execute("update api_key set revoked_at = now() where tenant_id = $1", tenant)

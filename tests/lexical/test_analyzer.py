@@ -43,7 +43,7 @@ from app.lexical.analyzer import DEFAULT_LANGUAGE, Analyzer, get_analyzer, list_
         ("हिन्दी", ["हिन्दी"]),
     ],
 )
-def test_english(text: str, terms: list[str]) -> None:
+def test_tokenize_english_text(text: str, terms: list[str]) -> None:
     assert get_analyzer().tokenize(text) == terms
 
 
@@ -60,18 +60,18 @@ def test_english(text: str, terms: list[str]) -> None:
         ("swedish", "och flickorna på husen", ["flick", "hus"]),
     ],
 )
-def test_other_languages(language: str, text: str, terms: list[str]) -> None:
+def test_tokenize_other_languages(language: str, text: str, terms: list[str]) -> None:
     assert get_analyzer(language).tokenize(text) == terms
 
 
-def test_name_is_part_of_the_index_identity() -> None:
+def test_analyzer_name_identifies_language_and_version() -> None:
     assert get_analyzer().name == "english-v1"
     assert get_analyzer("german").name == "german-v1"
     assert get_analyzer(DEFAULT_LANGUAGE) is get_analyzer()
 
 
 @pytest.mark.parametrize("language", ["", "klingon", "English", "porter"])
-def test_unknown_language(language: str) -> None:
+def test_get_analyzer_unknown_language_lists_languages(language: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         get_analyzer(language)
     assert caught.value.loc == ("body", "language")
@@ -79,7 +79,7 @@ def test_unknown_language(language: str) -> None:
     assert "german" in str(caught.value)
 
 
-def test_every_language_reads_every_kind_of_text() -> None:
+def test_tokenize_every_language_reads_every_script() -> None:
     text = "Running v2.3.1 getUser Здравствуйте 東京都 مرحبا हिन्दी 3.14 l'eau"
     for language in list_languages():
         terms = get_analyzer(language).tokenize(text)
@@ -92,7 +92,7 @@ def _texts() -> Iterator[str]:
         yield f"running word{n} item_{n} Zürich{n} 東京{n}"
 
 
-def test_more_words_than_are_remembered() -> None:
+def test_tokenize_more_words_than_cache_size_is_stable() -> None:
     analyzer = Analyzer("english")
     words = [f"Running-{n}" for n in range(45_000)]
     first = [analyzer.tokenize(word) for word in words]
@@ -100,13 +100,13 @@ def test_more_words_than_are_remembered() -> None:
     assert first[44_999] == ["running-44999", "running44999", "run", "44999"]
 
 
-def test_endless_words_make_short_terms() -> None:
+def test_tokenize_endless_word_gives_short_terms() -> None:
     analyzer = get_analyzer()
     for word in ("x" * 100_000, "x-" * 50_000 + "1", "a.b_" * 20_000, "xY" * 50_000, "1" * 100_000):
         assert max(map(len, analyzer.tokenize(word))) <= 256
 
 
-def test_threads_share_an_analyzer() -> None:
+def test_tokenize_in_threads_is_deterministic() -> None:
     shared, texts = Analyzer("english"), list(_texts())
     expected = [Analyzer("english").tokenize(text) for text in texts[:50]]
     with ThreadPoolExecutor(4) as pool:

@@ -42,12 +42,12 @@ ENGLISH = "The period of notice is three months to the end of a quarter, unless 
         ("a", None),
     ],
 )
-def test_the_language_of_a_text(text: str, language: str | None) -> None:
+def test_detect_language_returns_language_or_none(text: str, language: str | None) -> None:
     assert detect_language(text) == language
     assert language is None or language in list_languages()
 
 
-def test_most_of_a_text_decides_wherever_it_stands() -> None:
+def test_detect_language_majority_decides_at_any_place() -> None:
     rng = random.Random(1)
     parts = [GERMAN] * 400 + [ENGLISH] * 100
     rng.shuffle(parts)
@@ -57,7 +57,7 @@ def test_most_of_a_text_decides_wherever_it_stands() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 1999, 2000, 2001, 2007, 10_001, 1_000_000])
-def test_a_sample_is_bounded_and_reaches_both_ends(length: int) -> None:
+def test_detect_language_sample_is_limited_and_covers_both_ends(length: int) -> None:
     text = "".join(random.Random(length).choices("abcdefghij", k=length))
     taken = sample_text(text)
     if length <= WINDOW_COUNT * WINDOW_CHARACTERS:

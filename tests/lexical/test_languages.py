@@ -24,7 +24,7 @@ from app.lexical.weights import MAX_TERMS, TooManyTerms, build_entries, compute_
 INDEX = UUID(int=7)
 
 
-def test_auto_is_an_identity_of_its_own() -> None:
+def test_get_analyzer_id_auto_is_separate() -> None:
     assert get_analyzer_id("german") == "german-v1"
     assert get_analyzer_id(AUTO) == "auto-v1"
     with pytest.raises(InvalidInputError):
@@ -39,11 +39,11 @@ def test_auto_is_an_identity_of_its_own() -> None:
         (AUTO, "12 34 56", "english"),
     ],
 )
-def test_the_language_of_a_document(setting: str, text: str, language: str) -> None:
+def test_resolve_document_language_uses_setting_or_text(setting: str, text: str, language: str) -> None:
     assert resolve_document_language(setting, text) == language
 
 
-def test_entries_are_the_languages_own() -> None:
+def test_build_lexical_entries_uses_language() -> None:
     texts = ["Die Häuser der Stadt", "Ein Haus"]
     tokens = [get_analyzer("german").tokenize(text) for text in texts]
     expected = build_entries(tokens, salt=compute_salt(INDEX), avgdl=50.0)
@@ -73,12 +73,12 @@ def test_entries_are_the_languages_own() -> None:
         (["english", "german"], "to be or not to be", ["to", "be", "or", "not"]),
     ],
 )
-def test_a_query_in_all_languages_of_an_index(languages: list[str], query: str, terms: list[str]) -> None:
+def test_tokenize_query_in_all_languages_of_index(languages: list[str], query: str, terms: list[str]) -> None:
     assert tokenize_query(languages, query) == terms
 
 
 @pytest.mark.parametrize("language", ["english", "german", "chinese"])
-def test_one_language_alone_is_its_analyzer(language: str) -> None:
+def test_tokenize_query_one_language_equals_its_analyzer(language: str) -> None:
     query = "What is the follow-up of AB-1234, and the Häuser of 東京都?"
     assert tokenize_query([language], query) == list(dict.fromkeys(get_analyzer(language).tokenize(query)))
 
@@ -96,12 +96,12 @@ def test_one_language_alone_is_its_analyzer(language: str) -> None:
     ],
     ids=ascii,
 )
-def test_a_query_is_read_as_a_text_is_stored(text: str) -> None:
+def test_tokenize_query_equals_cleaned_text(text: str) -> None:
     for languages in (["english"], ["english", "german", "hindi"]):
         assert tokenize_query(languages, text) == tokenize_query(languages, clean_text(text)) != []
 
 
-def test_a_title_is_found_as_it_was_pasted_and_as_it_is_typed() -> None:
+def test_lexical_entries_of_pasted_and_typed_title_are_equal() -> None:
     """Title and provided chunks are stored as they were sent."""
     sent, typed = build_lexical_entries(["Auf\u200clage", "Auflage"], language="german", index_id=INDEX, avgdl=50.0)
     assert sent == typed
@@ -117,13 +117,13 @@ def test_a_title_is_found_as_it_was_pasted_and_as_it_is_typed() -> None:
         ("english", "...", "..."),
     ],
 )
-def test_words_that_mean_something(language: str, text: str, left: str) -> None:
+def test_remove_stop_words_leaves_words_with_meaning(language: str, text: str, left: str) -> None:
     assert remove_stop_words(language, text) == left
 
 
 @pytest.mark.parametrize("count", [MAX_TERMS, MAX_TERMS + 1])
 @pytest.mark.parametrize("kind", ["words", "bigrams"])
-def test_what_is_refused_beforehand_is_what_has_no_entries(kind: str, count: int) -> None:
+def test_too_many_terms_check_equals_entries(kind: str, count: int) -> None:
     texts = {
         "words": " ".join(f"w{number}" for number in range(count)),
         "bigrams": "".join(chr(0x4E00 + number) for number in range(count + 1)),
@@ -141,7 +141,7 @@ def test_what_is_refused_beforehand_is_what_has_no_entries(kind: str, count: int
 
 
 @pytest.mark.parametrize("language", ["english", "french", "chinese"])
-def test_a_text_has_no_more_terms_than_its_length_allows(language: str) -> None:
+def test_terms_per_character_are_limited(language: str) -> None:
     """Otherwise a text with too many terms would be found only after its embedding."""
     rng = random.Random(5)
     for alphabet in (
@@ -175,5 +175,5 @@ def test_a_text_has_no_more_terms_than_its_length_allows(language: str) -> None:
         ("turkish", "izmir", "İzmir", False),
     ],
 )
-def test_accents_are_as_the_page_of_search_says(language: str, plain: str, accented: str, *, same: bool) -> None:
+def test_accents_match_as_documented(language: str, plain: str, accented: str, *, same: bool) -> None:
     assert (tokenize_query([language], plain) == tokenize_query([language], accented)) is same

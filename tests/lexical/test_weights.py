@@ -45,7 +45,7 @@ def unmix32(value: int) -> int:
 
 
 @pytest.mark.parametrize("sizes", [(K1, B), (1.5, 0.75), (0.9, 0.4)])
-def test_scores_are_those_of_bm25s(sizes: tuple[float, float]) -> None:
+def test_bm25_scores_equal_bm25s(sizes: tuple[float, float]) -> None:
     k1, b = sizes
     documents = corpus(1, 300)
     reference = bm25s.BM25(method="lucene", k1=k1, b=b)
@@ -68,7 +68,7 @@ def test_scores_are_those_of_bm25s(sizes: tuple[float, float]) -> None:
         assert max(ours) > 1
 
 
-def test_entry() -> None:
+def test_build_entry_returns_sorted_terms_and_weights() -> None:
     entry = build_entry(["b", "a", "b", "c"], salt=7, avgdl=8)
     assert entry.length == 4
     assert entry.term_ids == sorted(map(compute_term_id, "abc"))
@@ -85,24 +85,24 @@ def test_entry() -> None:
     assert all(type(weight) is float for weight in entry.weights)
 
 
-def test_empty_document_and_no_documents() -> None:
+def test_build_entries_of_empty_document_are_empty() -> None:
     assert build_entry([], salt=1, avgdl=10) == LexicalEntry(0, [], [], [])
     assert build_entries([], salt=1, avgdl=10) == []
 
 
 @pytest.mark.parametrize("avgdl", [0, -1, float("nan")])
-def test_average_length_is_checked(avgdl: float) -> None:
+def test_build_entry_invalid_average_length_is_refused(avgdl: float) -> None:
     with pytest.raises(ValueError, match="avgdl"):
         build_entry(["a"], salt=1, avgdl=avgdl)
 
 
-def test_batch_equals_single() -> None:
+def test_build_entries_batch_equals_single() -> None:
     documents = corpus(3, 40)
     batch = build_entries(iter(documents), salt=compute_salt(INDEX), avgdl=80)
     assert batch == [build_entry(tokens, salt=compute_salt(INDEX), avgdl=80) for tokens in documents]
 
 
-def test_keys_fit_and_differ() -> None:
+def test_term_keys_fit_and_are_unique() -> None:
     tokens = [f"term{n}" for n in range(MAX_TERMS)]
     for index_salt in (compute_salt(INDEX), 0, 0xFFFFFFFF):
         entry = build_entry(tokens, salt=index_salt, avgdl=100)
@@ -113,7 +113,7 @@ def test_keys_fit_and_differ() -> None:
         assert entry.term_ids == sorted(set(entry.term_ids))
 
 
-def test_a_chunk_with_more_terms_than_a_row_holds_is_named() -> None:
+def test_build_entries_chunk_with_too_many_terms_is_named() -> None:
     most = [f"term{n}" for n in range(MAX_TERMS)]
     assert len(build_entry([*most, "term7"], salt=1, avgdl=100).term_ids) == MAX_TERMS
     with pytest.raises(TooManyTerms, match="index 1 has 16,001 different terms; the limit is 16,000") as told:
@@ -129,7 +129,7 @@ def test_mix32_is_a_bijection() -> None:
     assert murmur_finalize(0) == 0
 
 
-def test_hashes_are_the_same_for_ever() -> None:
+def test_term_hashes_are_stable() -> None:
     assert (compute_term_id("retrieval"), compute_term_id("日本"), compute_salt(INDEX)) == (
         720185183,
         566445370,
@@ -137,7 +137,7 @@ def test_hashes_are_the_same_for_ever() -> None:
     )
 
 
-def test_indexes_do_not_share_keys() -> None:
+def test_term_keys_of_indexes_are_separate() -> None:
     terms = [f"term{n}" for n in range(2_000)]
     assert compute_salt(INDEX) != compute_salt(OTHER)
     assert not set(compute_query_terms(terms, compute_salt(INDEX))[1]) & set(
@@ -145,7 +145,7 @@ def test_indexes_do_not_share_keys() -> None:
     )
 
 
-def test_query_terms_are_distinct_and_in_one_order() -> None:
+def test_compute_query_terms_are_distinct_and_ordered() -> None:
     term_ids, keys = compute_query_terms(["b", "a", "b"], 5)
     assert term_ids == [compute_term_id("b"), compute_term_id("a")]
     assert keys == [compute_term_key(compute_term_id("b"), 5), compute_term_key(compute_term_id("a"), 5)]

@@ -114,7 +114,7 @@ def _chunker(name: str) -> Function:
 _CUT_KINDS = (BlockKind.PARAGRAPH, BlockKind.TABLE, BlockKind.CODE, BlockKind.LIST_ITEM)
 
 
-def _given_chunks(text: str) -> object:
+def _provided_chunks(text: str) -> object:
     titles = (text[:64],)
     body = encode_chunks([ProvidedChunk("word " + text, {"a": text}, titles)], model=_MODEL, excluded_keys=()).encode(
         "utf-8", "replace"
@@ -205,7 +205,7 @@ def _records(text: str) -> None:
         parse_record(ChunkRecord, json.dumps(chunk).encode(), "chunks.jsonl")
 
 
-def _told(text: str) -> object:
+def _validation_errors(text: str) -> object:
     errors = [{"loc": ("body", text, f"function-after[{text}]"), "msg": f"Value error, {text}"}]
     return problems.format_validation_errors(errors)
 
@@ -220,7 +220,7 @@ def _metadata(text: str) -> object:
     return build_filter_metadata(checked, reserved={})
 
 
-def _asked(text: str) -> object:
+def _answer_prompt(text: str) -> object:
     source = AnswerSource(1, hit(text, 0.5))
     select_within_budget([source], max_tokens=1 << 30)
     return build_answer_messages(
@@ -255,7 +255,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.answering.citations": {
         "UsedSources": lambda text: CitedSourceNumbers.model_validate({"numbers": [f"{text}1"]})
     },
-    "app.answering.context_window": {"to_answer": _asked},
+    "app.answering.context_window": {"to_answer": _answer_prompt},
     "app.answering.lexical_overlap": {
         "shares": lambda text: compute_overlap_ratios(text, [text], languages=["english", "german"])
     },
@@ -285,11 +285,11 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
             ComparisonFilter.model_validate({"type": "eq", "key": text, "value": text})
         )
     },
-    "app.api.http.problems": {"format_validation_errors": _told},
+    "app.api.http.problems": {"format_validation_errors": _validation_errors},
     "app.api.http.streaming_body": {"parse_content_type": lambda text: parse_content_type(_request(text))},
     "app.api.v1.schemas": {"WebAddress": _address},
     "app.text_normalization": {"normalize_text": normalize_text},
-    "app.documents.upload.provided_chunks": {"encode_chunks": _given_chunks},
+    "app.documents.upload.provided_chunks": {"encode_chunks": _provided_chunks},
     "app.documents.content.offsets": {"create_utf16_converter": create_utf16_converter},
     "app.documents.upload.text_detection": {
         "sniff_text_type": lambda text: [

@@ -28,7 +28,7 @@ def growth(function: Callable[[str], object], text: Callable[[int], str]) -> flo
     The minimum ratio of several attempts.
     """
     length, single = FIRST_LENGTH, 0.0
-    while not _is_telling(length, double := _spent(function, text(length), runs=1)):
+    while not _is_significant(length, double := _spent(function, text(length), runs=1)):
         length, single = 2 * length, double
     if double < MIN_SECONDS:
         return 0.0
@@ -42,7 +42,7 @@ def growth(function: Callable[[str], object], text: Callable[[int], str]) -> flo
     return least
 
 
-def _is_telling(length: int, seconds: float) -> bool:
+def _is_significant(length: int, seconds: float) -> bool:
     return seconds >= SECONDS or length >= MAX_LENGTH or (length >= LENGTH and seconds >= MIN_SECONDS)
 
 

@@ -43,7 +43,7 @@ def test_measured_modules_exist() -> None:
     assert set(FUNCTIONS) - set(_modules()) == set()
 
 
-def test_growth_of_a_square_is_seen() -> None:
+def test_growth_of_quadratic_function_is_detected() -> None:
     def square(text: str) -> int:
         rest, cuts = text, 0
         while rest:

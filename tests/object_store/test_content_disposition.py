@@ -26,7 +26,7 @@ from app.object_store.content_disposition import format_content_disposition, san
         ("x." + "y" * 300, "x." + "y" * 198, "x." + "y" * 198),
     ],
 )
-def test_names(filename: str, plain: str, extended: str) -> None:
+def test_content_disposition_of_any_name_is_one_safe_line(filename: str, plain: str, extended: str) -> None:
     header = format_content_disposition(filename, inline=False)
     head, _, tail = header.partition("; filename*=UTF-8''")
     assert head == f'attachment; filename="{plain}"'
@@ -35,7 +35,7 @@ def test_names(filename: str, plain: str, extended: str) -> None:
     assert not set(tail) & set("'\"();, \\")
 
 
-def test_inline() -> None:
+def test_content_disposition_inline_names_file() -> None:
     assert format_content_disposition("a.pdf", inline=True) == "inline; filename=\"a.pdf\"; filename*=UTF-8''a.pdf"
 
 
@@ -49,5 +49,5 @@ def test_inline() -> None:
         ("", "application/octet-stream"),
     ],
 )
-def test_media_types(given: str, used: str) -> None:
+def test_sanitize_media_type_returns_safe_type(given: str, used: str) -> None:
     assert sanitize_media_type(given) == used

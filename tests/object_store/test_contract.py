@@ -19,7 +19,7 @@ async def streamed(store: ObjectStore, key: str, start: int, length: int) -> lis
 
 
 @pytest.mark.parametrize("length", [0, 1, 9_000, 16 * 1024 * 1024, 20 * 1024 * 1024 + 7])
-async def test_what_goes_in_comes_out(
+async def test_put_and_get_return_same_bytes(
     store: ObjectStore, tenant: str, a_file: AFile, tmp_path: Path, length: int
 ) -> None:
     content = random.Random(length).randbytes(length)
@@ -29,7 +29,7 @@ async def test_what_goes_in_comes_out(
     assert await store.get_size(f"{tenant}/doc/1") == length
 
 
-async def test_a_second_put_replaces(store: ObjectStore, tenant: str, a_file: AFile, tmp_path: Path) -> None:
+async def test_put_second_object_replaces_first(store: ObjectStore, tenant: str, a_file: AFile, tmp_path: Path) -> None:
     source = a_file(b"first, and longer")
     await store.put(f"{tenant}/doc/1", source)
     assert source.read_bytes() == b"first, and longer"
@@ -39,7 +39,7 @@ async def test_a_second_put_replaces(store: ObjectStore, tenant: str, a_file: AF
     assert (tmp_path / "target").read_bytes() == b"second"
 
 
-async def test_puts_at_a_time_on_one_key_leave_one_of_them_whole(
+async def test_concurrent_puts_leave_one_complete_object(
     store: ObjectStore, tenant: str, a_file: AFile, tmp_path: Path
 ) -> None:
     contents = [bytes([n]) * 300_000 for n in range(8)]
@@ -48,7 +48,9 @@ async def test_puts_at_a_time_on_one_key_leave_one_of_them_whole(
     assert (tmp_path / "target").read_bytes() in contents
 
 
-async def test_a_missing_object(store: ObjectStore, tenant: str, a_file: AFile, tmp_path: Path) -> None:
+async def test_missing_object_raises_object_missing(
+    store: ObjectStore, tenant: str, a_file: AFile, tmp_path: Path
+) -> None:
     await store.put(f"{tenant}/doc/1", a_file(b"x"))
     for key in (f"{tenant}/doc/2", f"{tenant}/doc", f"{tenant}/doc/1/below", "nobody/at/all"):
         with pytest.raises(ObjectMissing):
@@ -61,12 +63,12 @@ async def test_a_missing_object(store: ObjectStore, tenant: str, a_file: AFile, 
                 await streamed(store, key, 0, length)
 
 
-async def test_a_missing_source_is_the_callers_error(store: ObjectStore, tenant: str, tmp_path: Path) -> None:
+async def test_put_missing_source_raises_file_not_found(store: ObjectStore, tenant: str, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         await store.put(f"{tenant}/doc/1", tmp_path / "nothing")
 
 
-async def test_a_target_that_cannot_be_written_is_the_callers_error(
+async def test_get_unwritable_target_raises_file_not_found(
     store: ObjectStore, tenant: str, a_file: AFile, tmp_path: Path
 ) -> None:
     await store.put(f"{tenant}/doc/1", a_file(b"x"))
@@ -77,7 +79,7 @@ async def test_a_target_that_cannot_be_written_is_the_callers_error(
 @pytest.mark.parametrize(
     ("start", "length"), [(0, 700_000), (0, 1), (699_999, 1), (100, 0), (123_456, 262_144), (1, 600_000)]
 )
-async def test_a_range_is_streamed_in_small_pieces(
+async def test_stream_range_yields_small_pieces(
     store: ObjectStore, tenant: str, a_file: AFile, start: int, length: int
 ) -> None:
     content = random.Random(5).randbytes(700_000)
@@ -88,7 +90,7 @@ async def test_a_range_is_streamed_in_small_pieces(
 
 
 @pytest.mark.parametrize(("start", "length"), [(0, 11), (9, 2), (10, 1), (500, 5)])
-async def test_a_range_beyond_the_end_never_passes_for_a_whole_one(
+async def test_stream_range_beyond_end_raises(
     store: ObjectStore, tenant: str, a_file: AFile, start: int, length: int
 ) -> None:
     await store.put(f"{tenant}/doc/1", a_file(b"0123456789"))
@@ -96,7 +98,7 @@ async def test_a_range_beyond_the_end_never_passes_for_a_whole_one(
         await streamed(store, f"{tenant}/doc/1", start, length)
 
 
-async def test_a_stream_may_be_left_early(store: ObjectStore, tenant: str, a_file: AFile) -> None:
+async def test_stream_can_be_closed_early(store: ObjectStore, tenant: str, a_file: AFile) -> None:
     await store.put(f"{tenant}/doc/1", a_file(bytes(1_000_000)))
     for _ in range(40):  # more than there are threads and connections
         pieces = store.stream(f"{tenant}/doc/1", start=0, length=1_000_000)
@@ -105,7 +107,7 @@ async def test_a_stream_may_be_left_early(store: ObjectStore, tenant: str, a_fil
     assert await store.get_size(f"{tenant}/doc/1") == 1_000_000
 
 
-async def test_delete_and_delete_again(store: ObjectStore, tenant: str, a_file: AFile) -> None:
+async def test_delete_twice_succeeds(store: ObjectStore, tenant: str, a_file: AFile) -> None:
     await store.put(f"{tenant}/doc/1", a_file(b"x"))
     await store.put(f"{tenant}/doc/2", a_file(b"y"))
     await store.delete(f"{tenant}/doc/1")
@@ -116,9 +118,7 @@ async def test_delete_and_delete_again(store: ObjectStore, tenant: str, a_file: 
     assert await store.get_size(f"{tenant}/doc/2") == 1
 
 
-async def test_delete_prefix_takes_what_is_below_and_nothing_beside(
-    store: ObjectStore, tenant: str, a_file: AFile
-) -> None:
+async def test_delete_prefix_deletes_only_objects_below(store: ObjectStore, tenant: str, a_file: AFile) -> None:
     below = [f"{tenant}/a/1", f"{tenant}/a/2", f"{tenant}/b/1", f"{tenant}/b.c/deep/er/1"]
     beside = [f"{tenant}x/a/1", f"x{tenant}/a/1"]
     for key in below + beside:
@@ -134,9 +134,7 @@ async def test_delete_prefix_takes_what_is_below_and_nothing_beside(
 
 
 @pytest.mark.parametrize("key", BAD_KEYS)
-async def test_a_key_that_could_leave_its_place_is_refused(
-    store: ObjectStore, a_file: AFile, tmp_path: Path, key: str
-) -> None:
+async def test_key_outside_of_root_is_refused(store: ObjectStore, a_file: AFile, tmp_path: Path, key: str) -> None:
     calls: list[Awaitable[object]] = [
         store.put(key, a_file(b"x")),
         store.get(key, tmp_path / "target"),
@@ -153,7 +151,7 @@ async def test_a_key_that_could_leave_its_place_is_refused(
 
 
 @pytest.mark.parametrize("prefix", ["", "a", "a/b", "/", "../", "a/../"])
-async def test_a_prefix_ends_with_a_slash_and_is_never_everything(store: ObjectStore, prefix: str) -> None:
+async def test_prefix_without_slash_or_empty_is_refused(store: ObjectStore, prefix: str) -> None:
     with pytest.raises(InvalidObjectKey):
         await store.delete_prefix(prefix)
     with pytest.raises(InvalidObjectKey):
@@ -162,7 +160,7 @@ async def test_a_prefix_ends_with_a_slash_and_is_never_everything(store: ObjectS
         [found async for found in store.list_objects(prefix)]
 
 
-async def test_every_object_is_listed_with_its_time(store: ObjectStore, tenant: str, a_file: AFile) -> None:
+async def test_list_objects_yields_every_object_with_time(store: ObjectStore, tenant: str, a_file: AFile) -> None:
     before = datetime.now(UTC)
     keys = {f"{tenant}/a/1", f"{tenant}/a/2", f"{tenant}/b.c/deep/er/1", f"{tenant}-beside/a/1"}
     for key in keys:
@@ -176,5 +174,5 @@ async def test_every_object_is_listed_with_its_time(store: ObjectStore, tenant: 
         assert abs((modified - before).total_seconds()) < 60  # the server has another clock
 
 
-async def test_check(store: ObjectStore) -> None:
+async def test_check_of_working_store_succeeds(store: ObjectStore) -> None:
     await store.check()

@@ -31,7 +31,7 @@ def everything(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*")}
 
 
-async def test_only_the_owner_reads_it(store: FileObjectStore, root: Path, a_file: AFile) -> None:
+async def test_file_modes_allow_only_owner(store: FileObjectStore, root: Path, a_file: AFile) -> None:
     before = os.umask(0)
     try:
         await store.put("t/d/1", a_file(b"x"))
@@ -42,14 +42,14 @@ async def test_only_the_owner_reads_it(store: FileObjectStore, root: Path, a_fil
     assert everything(root) == {"t", "t/d", "t/d/1"}
 
 
-async def test_the_mode_of_a_directory_that_was_there_stays(store: FileObjectStore, root: Path, a_file: AFile) -> None:
+async def test_existing_directory_mode_is_unchanged(store: FileObjectStore, root: Path, a_file: AFile) -> None:
     root.mkdir()
     root.chmod(0o755)
     await store.put("t/d/1", a_file(b"x"))
     assert stat.S_IMODE(root.stat().st_mode) == 0o755
 
 
-async def test_a_cancelled_put_leaves_nothing(store: FileObjectStore, root: Path, tmp_path: Path) -> None:
+async def test_cancelled_put_leaves_nothing(store: FileObjectStore, root: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     task = asyncio.create_task(store.put("t/d/1", pipe))
@@ -78,7 +78,7 @@ async def test_a_cancelled_get_leaves_no_target(store: FileObjectStore, a_file: 
     assert not pipe.exists()
 
 
-async def test_a_failed_put_keeps_what_was_there(store: FileObjectStore, root: Path, a_file: AFile) -> None:
+async def test_failed_put_leaves_existing_objects(store: FileObjectStore, root: Path, a_file: AFile) -> None:
     await store.put("t/d/1", a_file(b"x"))
     with pytest.raises(ObjectStoreUnavailable):
         await store.put("t/d", a_file(b"in the place of a directory"))
@@ -87,7 +87,7 @@ async def test_a_failed_put_keeps_what_was_there(store: FileObjectStore, root: P
     assert everything(root) == {"t", "t/d", "t/d/1"}
 
 
-async def test_deletes_take_empty_directories_with_them(store: FileObjectStore, root: Path, a_file: AFile) -> None:
+async def test_delete_removes_empty_directories(store: FileObjectStore, root: Path, a_file: AFile) -> None:
     for key in ("t/d/1", "t/d/2", "t/e/1", "u/d/1"):
         await store.put(key, a_file(b"x"))
     await store.delete("t/d/1")
@@ -112,7 +112,7 @@ while True:
 """
 
 
-async def test_puts_hold_their_own_against_the_removal_of_empty_directories(
+async def test_put_succeeds_during_removal_of_empty_directories(
     store: FileObjectStore, root: Path, a_file: AFile
 ) -> None:
     source = a_file(b"x")
@@ -133,14 +133,14 @@ async def test_puts_hold_their_own_against_the_removal_of_empty_directories(
         await store.get_size("t/d/0")
 
 
-async def test_what_a_killed_put_left_goes_with_the_prefix(store: FileObjectStore, root: Path, a_file: AFile) -> None:
+async def test_delete_prefix_removes_files_of_killed_put(store: FileObjectStore, root: Path, a_file: AFile) -> None:
     await store.put("t/d/1", a_file(b"x"))
     (root / "t/d/~half").write_bytes(b"half of somebody's document")
     assert await store.delete_prefix("t/") == 1
     assert everything(root) == set()
 
 
-async def test_what_killed_puts_left_is_no_object_and_goes_when_it_is_old(
+async def test_files_of_killed_put_are_no_objects_and_are_removed_later(
     store: FileObjectStore, root: Path, a_file: AFile
 ) -> None:
     for key in ("t/d/1", "u/d/1"):
@@ -156,7 +156,7 @@ async def test_what_killed_puts_left_is_no_object_and_goes_when_it_is_old(
     assert everything(root) == {"t", "t/d", "t/d/1", "t/d/~young", "u", "u/d", "u/d/1", "v", "v/d", "v/d/~old"}
 
 
-async def test_a_list_of_many_is_whole(store: FileObjectStore, root: Path) -> None:
+async def test_list_objects_of_many_files_is_complete(store: FileObjectStore, root: Path) -> None:
     for tenant in range(5):
         (root / f"t{tenant}").mkdir(parents=True)
         for number in range(500):
@@ -164,12 +164,12 @@ async def test_a_list_of_many_is_whole(store: FileObjectStore, root: Path) -> No
     assert len([found async for found in store.list_objects()]) == 2500
 
 
-async def test_a_root_that_is_not_there_yet_holds_nothing(store: FileObjectStore) -> None:
+async def test_missing_root_has_no_objects(store: FileObjectStore) -> None:
     assert [found async for found in store.list_objects()] == []
     assert await store.abort_incomplete_uploads("t/", before=datetime.now(UTC)) == 0
 
 
-async def test_a_root_that_is_no_directory_is_unavailable(tmp_path: Path, a_file: AFile) -> None:
+async def test_root_that_is_a_file_is_unavailable(tmp_path: Path, a_file: AFile) -> None:
     store = FileObjectStore(a_file(b"a file"))
     with pytest.raises(ObjectStoreUnavailable):
         await store.check()
@@ -177,11 +177,11 @@ async def test_a_root_that_is_no_directory_is_unavailable(tmp_path: Path, a_file
         await store.put("t/d/1", a_file(b"x"))
 
 
-async def test_check_makes_the_root_and_leaves_nothing_in_it(store: FileObjectStore, root: Path) -> None:
+async def test_check_creates_root_and_leaves_it_empty(store: FileObjectStore, root: Path) -> None:
     await store.check()
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
     assert everything(root) == set()
 
 
-async def test_files_have_no_links(store: FileObjectStore) -> None:
+async def test_presign_of_files_returns_none(store: FileObjectStore) -> None:
     assert await store.presign("t/d/1", filename="a.pdf", media_type="application/pdf", inline=True) is None

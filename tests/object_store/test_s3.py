@@ -66,14 +66,14 @@ async def outcomes(store: S3ObjectStore, a_file: AFile, target: Path) -> list[Ba
     return [outcome for outcome in found if isinstance(outcome, BaseException)]
 
 
-async def test_a_wrong_bucket_is_unavailable_never_missing(open_s3: S3Opener, a_file: AFile, tmp_path: Path) -> None:
+async def test_wrong_bucket_is_unavailable_and_never_missing(open_s3: S3Opener, a_file: AFile, tmp_path: Path) -> None:
     store = open_s3(bucket="not-there")
     found = await outcomes(store, a_file, tmp_path / "target")
     assert [type(error) for error in found] == [ObjectStoreUnavailable] * 9
     await store.close()
 
 
-async def test_a_server_that_is_down_is_unavailable(
+async def test_unreachable_server_is_unavailable(
     open_s3: S3Opener, s3_server: S3Server, a_file: AFile, tmp_path: Path
 ) -> None:
     with socket.socket() as taken:
@@ -89,7 +89,7 @@ async def test_a_server_that_is_down_is_unavailable(
     await store.close()
 
 
-async def test_frozen_server_every_call_ends_after_one_silence(
+async def test_frozen_server_every_call_ends_after_one_timeout(
     open_s3: S3Opener, freezable_s3: MotoProcess, a_file: AFile, tmp_path: Path
 ) -> None:
     store = open_s3(endpoint_url=freezable_s3.endpoint, silence_seconds=SILENCE_SECONDS)
@@ -124,7 +124,7 @@ async def test_server_frozen_between_parts_upload_ends(
         await store.close()
 
 
-async def test_a_refusal_is_unavailable_and_named(
+async def test_refused_request_is_unavailable_with_reason(
     open_s3: S3Opener, awkward: S3Proxy, a_file: AFile, tmp_path: Path
 ) -> None:
     awkward.rule = lambda _: 403
@@ -137,7 +137,7 @@ async def test_a_refusal_is_unavailable_and_named(
     await store.close()
 
 
-async def test_the_parts_of_a_cancelled_put_are_given_back(
+async def test_cancelled_put_aborts_uploaded_parts(
     open_s3: S3Opener, awkward: S3Proxy, s3_server: S3Server, tenant: str, a_file: AFile
 ) -> None:
     arrived, go_on = threading.Event(), threading.Event()
@@ -163,7 +163,7 @@ async def test_the_parts_of_a_cancelled_put_are_given_back(
     await store.close()
 
 
-async def test_the_parts_of_a_failed_put_are_given_back(
+async def test_failed_put_aborts_uploaded_parts(
     open_s3: S3Opener, awkward: S3Proxy, s3_server: S3Server, tenant: str, a_file: AFile
 ) -> None:
     awkward.rule = lambda request: 403 if "partNumber=3" in request.path else None
@@ -199,7 +199,7 @@ async def test_a_cancelled_get_leaves_no_target(
 
 
 @needs_no_signature
-async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile) -> None:
+async def test_lost_bytes_are_detected(open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile) -> None:
     def lose(request: ProxiedRequest) -> None:
         if request.method == "PUT":
             request.body = request.body[:-1]
@@ -212,7 +212,7 @@ async def test_lost_bytes_are_noticed(open_s3: S3Opener, awkward: S3Proxy, tenan
     await store.close()
 
 
-async def test_what_is_put_and_not_seen_at_once_is_looked_for_again(
+async def test_object_invisible_after_put_is_checked_again(
     open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile
 ) -> None:
     looks: list[str] = []
@@ -233,7 +233,7 @@ async def test_what_is_put_and_not_seen_at_once_is_looked_for_again(
 
 
 @needs_no_signature
-async def test_a_server_that_ignores_ranges_is_noticed(
+async def test_server_that_ignores_ranges_is_detected(
     open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile
 ) -> None:
     def forget(request: ProxiedRequest) -> None:
@@ -247,7 +247,7 @@ async def test_a_server_that_ignores_ranges_is_noticed(
     await store.close()
 
 
-async def test_a_prefix_of_more_than_one_page(s3_store: S3ObjectStore, s3_server: S3Server) -> None:
+async def test_delete_prefix_of_more_than_one_page_is_complete(s3_store: S3ObjectStore, s3_server: S3Server) -> None:
     assert len(keys_below(s3_server, "crowd/")) == CROWD
     listed = [found.key async for found in s3_store.list_objects()]
     assert sorted(key for key in listed if key.startswith("crowd/")) == sorted(keys_below(s3_server, "crowd/"))
@@ -256,7 +256,7 @@ async def test_a_prefix_of_more_than_one_page(s3_store: S3ObjectStore, s3_server
 
 
 @pytest.mark.parametrize("status", [400, 501])
-async def test_a_server_without_batch_deletes(
+async def test_server_without_batch_delete_is_supported(
     open_s3: S3Opener, awkward: S3Proxy, s3_server: S3Server, tenant: str, a_file: AFile, status: int
 ) -> None:
     awkward.rule = lambda request: status if request.method == "POST" else None
@@ -270,7 +270,7 @@ async def test_a_server_without_batch_deletes(
     await store.close()
 
 
-async def test_a_server_that_cannot_list_uploads(
+async def test_server_without_upload_list_is_supported(
     open_s3: S3Opener, awkward: S3Proxy, tenant: str, a_file: AFile
 ) -> None:
     awkward.rule = lambda request: 501 if "uploads" in request.path else None
@@ -281,7 +281,7 @@ async def test_a_server_that_cannot_list_uploads(
 
 
 @pytest.mark.parametrize(("status", "raised"), [(404, False), (403, True)])
-async def test_only_a_missing_object_may_be_missing_from_a_delete(
+async def test_delete_ignores_only_missing_object(
     open_s3: S3Opener, awkward: S3Proxy, tenant: str, status: int, raised: bool
 ) -> None:
     awkward.rule = lambda request: status if request.method == "DELETE" else None
@@ -291,7 +291,7 @@ async def test_only_a_missing_object_may_be_missing_from_a_delete(
     await store.close()
 
 
-async def test_uploads_that_a_killed_process_left_go_with_the_prefix(
+async def test_delete_prefix_aborts_uploads_of_killed_process(
     s3_store: S3ObjectStore, s3_server: S3Server, tenant: str
 ) -> None:
     s3_server.client.create_multipart_upload(Bucket=s3_server.bucket, Key=f"{tenant}/d/1")
@@ -299,7 +299,7 @@ async def test_uploads_that_a_killed_process_left_go_with_the_prefix(
     assert uploads_below(s3_server, tenant) == []
 
 
-async def test_uploads_that_a_killed_process_left_go_when_they_are_old(
+async def test_abort_incomplete_uploads_aborts_old_uploads(
     s3_store: S3ObjectStore, s3_server: S3Server, tenant: str
 ) -> None:
     for key in (f"{tenant}/d/1", f"{tenant}-beside/d/1"):
@@ -316,7 +316,7 @@ async def test_uploads_that_a_killed_process_left_go_when_they_are_old(
     "filename",
     ["plain.pdf", 'a"b.pdf', "a\r\nSet-Cookie: x=1", "Übergröße 日本.pdf", "a;b,c%20.pdf", "..", "\udc80.pdf"],
 )
-async def test_a_link_downloads_under_the_documents_name(
+async def test_presigned_link_downloads_with_documents_name(
     s3_store: S3ObjectStore, s3_server: S3Server, tenant: str, a_file: AFile, filename: str
 ) -> None:
     await s3_store.put(f"{tenant}/d/1", a_file(b"content"))
@@ -333,7 +333,7 @@ async def test_a_link_downloads_under_the_documents_name(
     assert "set-cookie" not in reply.headers
 
 
-async def test_links_are_made_for_the_address_that_callers_reach(
+async def test_presigned_link_uses_public_endpoint(
     open_s3: S3Opener, s3_server: S3Server, awkward: S3Proxy, tenant: str, a_file: AFile
 ) -> None:
     async def link(store: S3ObjectStore) -> str | None:
@@ -355,7 +355,7 @@ async def test_links_are_made_for_the_address_that_callers_reach(
     assert len(awkward.request_lines) == 1
 
 
-async def test_a_link_is_made_without_the_server(s3_store: S3ObjectStore, tenant: str) -> None:
+async def test_presigned_link_is_created_without_server(s3_store: S3ObjectStore, tenant: str) -> None:
     link = await s3_store.presign(f"{tenant}/d/none", filename="a", media_type="text/html\r\nX: y", inline=True)
     assert link is not None
     query = parse_qs(urlsplit(link).query)
@@ -366,7 +366,7 @@ async def test_a_link_is_made_without_the_server(s3_store: S3ObjectStore, tenant
 
 
 @pytest.mark.skipif(os.environ.get("S3_SERVER") != "swift", reason="moto takes any secret and any link")
-async def test_a_wrong_secret_and_a_changed_or_old_link_open_nothing(
+async def test_presigned_link_wrong_changed_or_expired_is_refused(
     s3_store: S3ObjectStore, s3_server: S3Server, tenant: str, a_file: AFile, tmp_path: Path
 ) -> None:
     key = f"{tenant}/d/1"

@@ -20,7 +20,7 @@ async def threads() -> AsyncIterator[StoreThreadPool]:
     await pool.close()
 
 
-async def test_a_result_an_error_and_the_callers_context_come_through(threads: StoreThreadPool) -> None:
+async def test_run_in_threads_returns_results_errors_and_context(threads: StoreThreadPool) -> None:
     word.set("mine")
     late: list[str] = []
     assert await threads.run(lambda _: word.get(), discard=late.append) == "mine"
@@ -30,7 +30,9 @@ async def test_a_result_an_error_and_the_callers_context_come_through(threads: S
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_a_cancelled_caller_waits_and_what_comes_late_is_discarded(threads: StoreThreadPool, fails: bool) -> None:
+async def test_run_in_threads_cancelled_caller_waits_and_late_result_is_discarded(
+    threads: StoreThreadPool, fails: bool
+) -> None:
     started, late, complaints = threading.Event(), list[str](), list[Any]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
 
@@ -52,7 +54,7 @@ async def test_a_cancelled_caller_waits_and_what_comes_late_is_discarded(threads
     assert complaints == []
 
 
-async def test_more_calls_than_threads_wait_their_turn(threads: StoreThreadPool) -> None:
+async def test_run_in_threads_more_calls_than_threads_wait(threads: StoreThreadPool) -> None:
     running, most, lock = 0, 0, threading.Lock()
 
     def work(_: threading.Event) -> None:

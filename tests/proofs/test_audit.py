@@ -22,7 +22,7 @@ HOLE = {"id": "PYSEC-1", "fix_versions": ["1.0.1", "1.1"]}
 OPEN = {"id": "X", "fix_versions": []}
 
 
-def test_the_lock_is_read() -> None:
+def test_read_lock_returns_packages() -> None:
     assert read_lock(LOCK) == LOCKED
     assert len(read_lock(Path("requirements.lock").read_text())) > 100
 
@@ -42,7 +42,7 @@ def test_newer_releases_are_those_of_locked_packages() -> None:
         (None, Advisories([], 2)),
     ],
 )  # fmt: skip
-def test_reports(dependencies: list[Any] | None, expected: Advisories) -> None:
+def test_read_report_returns_advisories(dependencies: list[Any] | None, expected: Advisories) -> None:
     report = "" if dependencies is None else json.dumps({"dependencies": dependencies, "fixes": []})
     assert read_report(report, LOCKED) == expected
 
@@ -54,10 +54,12 @@ def test_reports(dependencies: list[Any] | None, expected: Advisories) -> None:
         (1, [], 0, False, 1), (0, ["one"], 0, False, 1), (0, ["one"], 2, False, 1),
     ],
 )  # fmt: skip
-def test_how_it_ends(broken: int, known: list[str], unread: int, strict: bool, expected: int) -> None:
+def test_audit_exit_code_depends_on_advisories(
+    broken: int, known: list[str], unread: int, strict: bool, expected: int
+) -> None:
     assert compute_exit_code(broken, Advisories(known, unread), strict=strict) == expected
 
 
-def test_what_could_not_be_asked_is_told() -> None:
+def test_audit_verdict_counts_packages_without_answer() -> None:
     assert format_verdict(Advisories([], 2), 2).startswith("NOT AUDITED")
     assert format_verdict(Advisories([], 0), 2) == "audited: 0 advisories about 2 locked packages"

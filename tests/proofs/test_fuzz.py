@@ -29,7 +29,7 @@ def test_every_operation_is_in_one_group() -> None:
     assert sum(share for _, share, _ in OPERATION_GROUPS) == 1.0
 
 
-def test_every_id_in_a_path_has_a_real_one() -> None:
+def test_fuzz_every_path_id_is_real() -> None:
     ids = invent_forms()["id"]
     found = tomllib.loads(build_configuration(ids))
     assert set(ID_FIELDS) == PATH_FIELDS
@@ -50,5 +50,5 @@ def test_every_id_in_a_path_has_a_real_one() -> None:
         ("===== FAILURES =====\nTested: 3\n", False),
     ],
 )
-def test_what_asked_nothing(told: str, expected: bool) -> None:
+def test_has_sent_nothing_detects_empty_run(told: str, expected: bool) -> None:
     assert has_sent_nothing(told) is expected

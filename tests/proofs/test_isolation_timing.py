@@ -17,18 +17,18 @@ from proofs.isolation.timing import apply_holm_correction, compute_mann_whitney
         ([], [1.0], 1.0),
     ],
 )
-def test_whether_two_samples_differ(one: list[float], other: list[float], p: float) -> None:
+def test_mann_whitney_equals_scipy(one: list[float], other: list[float], p: float) -> None:
     assert compute_mann_whitney(one, other) == pytest.approx(p)
     assert compute_mann_whitney(other, one) == pytest.approx(p)
 
 
-def test_a_shift_is_seen_where_there_is_one_and_order_does_not_matter() -> None:
+def test_mann_whitney_detects_shift_and_ignores_order() -> None:
     times = [float(number % 17) for number in range(300)]
     assert compute_mann_whitney(times, [time + 3 for time in reversed(times)]) < 1e-6
     assert compute_mann_whitney(times, list(reversed(times))) == pytest.approx(1.0)
 
 
-def test_many_questions_are_corrected_for() -> None:
+def test_holm_correction_equals_known_values() -> None:
     assert apply_holm_correction([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
     assert apply_holm_correction([0.9, 0.8]) == [1.0, 1.0]
     assert apply_holm_correction([]) == []

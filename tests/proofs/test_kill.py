@@ -39,17 +39,17 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_what_is_planted_is_seen(name: str) -> None:
+def test_kill_checker_finds_planted_fault(name: str) -> None:
     found, beginning = PLANTED[name]
     assert [one for one in find_faults(7, found, ANY) if one.startswith(beginning)] != []
 
 
 @pytest.mark.parametrize("serial", [1, 2, 3])
-def test_a_whole_version_is_no_fault(serial: int) -> None:
+def test_kill_checker_complete_version_is_no_fault(serial: int) -> None:
     assert find_faults(7, list(reversed(passages(serial))), ANY) == []
 
 
-def test_long_paragraphs_have_passages_without_a_mark_of_their_own() -> None:
+def test_kill_checker_passages_without_mark_are_no_fault() -> None:
     cut = [
         ReturnedChunk("doc_a", 0, 2, f"{build_mark(7, 1, 1, 1)} the beginning"),
         ReturnedChunk("doc_a", 1, 2, "and the end"),
@@ -57,7 +57,7 @@ def test_long_paragraphs_have_passages_without_a_mark_of_their_own() -> None:
     assert find_faults(7, cut, ANY) == []
 
 
-def test_nothing_is_found_of_what_is_not_there() -> None:
+def test_kill_checker_deleted_document_without_results_is_no_fault() -> None:
     assert find_faults(7, [], replace(ANY, present=False)) == []
 
 
@@ -66,14 +66,14 @@ def ledger() -> Ledger:
     return Ledger({7: SlotState()})
 
 
-def test_what_was_seen_once_is_never_older_again(ledger: Ledger) -> None:
+def test_kill_ledger_found_version_is_the_minimum_afterwards(ledger: Ledger) -> None:
     ledger.record_sending(7)
     ledger.record_sending(7)
     ledger.record_found(7, 2, ledger.take_snapshot(7))
     assert ledger.take_snapshot(7).expected == ExpectedSerials(2, 2, True)
 
 
-def test_a_search_that_began_before_may_find_what_was_before_and_what_came_since(ledger: Ledger) -> None:
+def test_kill_ledger_earlier_search_may_find_earlier_version(ledger: Ledger) -> None:
     ledger.record_sending(7)
     ledger.record_found(7, 1, ledger.take_snapshot(7))
     look = ledger.take_snapshot(7)
@@ -82,7 +82,7 @@ def test_a_search_that_began_before_may_find_what_was_before_and_what_came_since
     assert ledger.compute_limits(7, look) == ExpectedSerials(1, 2, True)
 
 
-def test_a_deletion_under_way_leaves_both_open(ledger: Ledger) -> None:
+def test_kill_ledger_running_deletion_allows_both(ledger: Ledger) -> None:
     ledger.record_sending(7)
     ledger.record_found(7, 1, ledger.take_snapshot(7))
     before = ledger.take_snapshot(7)
@@ -93,7 +93,7 @@ def test_a_deletion_under_way_leaves_both_open(ledger: Ledger) -> None:
     assert ledger.compute_limits(7, ledger.take_snapshot(7)) == ExpectedSerials(1, 1, False)
 
 
-def test_what_was_deleted_is_never_found_again(ledger: Ledger) -> None:
+def test_kill_ledger_deleted_version_is_never_expected(ledger: Ledger) -> None:
     ledger.record_sending(7)
     ledger.record_found(7, 1, ledger.take_snapshot(7))
     early = ledger.take_snapshot(7)
@@ -105,7 +105,7 @@ def test_what_was_deleted_is_never_found_again(ledger: Ledger) -> None:
     assert find_faults(7, passages(1), ledger.take_snapshot(7).expected) != []
 
 
-def test_at_the_end_there_is_the_newest_that_was_acknowledged_or_nothing(ledger: Ledger) -> None:
+def test_kill_ledger_final_state_is_newest_acknowledged_or_absent(ledger: Ledger) -> None:
     assert find_faults(7, [], ledger.get_final_expectation(7)) == []
     ledger.record_sending(7)
     ledger.record_sending(7)
@@ -116,7 +116,7 @@ def test_at_the_end_there_is_the_newest_that_was_acknowledged_or_nothing(ledger:
     assert ledger.get_final_expectation(7).present is False
 
 
-def test_every_stage_gets_its_share_of_the_kills() -> None:
+def test_plan_kills_covers_every_stage() -> None:
     cards = plan_kills(204, random.Random(1))
     for stage in STAGES:
         targets = [target for where, target in cards if where == stage]

@@ -8,7 +8,7 @@ from proofs.kill.clients import Tally
 from proofs.kill.supervisor import supervision
 
 
-async def test_what_the_supervisor_dies_of_is_raised() -> None:
+async def test_supervisor_error_is_raised() -> None:
     def revive() -> list[str]:
         raise OSError("no process can be started")
 
@@ -17,7 +17,7 @@ async def test_what_the_supervisor_dies_of_is_raised() -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_what_ends_at_the_very_end_is_told() -> None:
+async def test_supervisor_reports_process_ended_at_last_check() -> None:
     ended: list[str] = []
 
     def revive() -> list[str]:

@@ -20,7 +20,7 @@ def caller(tenant_id: UUID, **quotas: int) -> Principal:
     return Principal(tenant_id, "a tenant", Role.READER, quotas=Quotas(**quotas))
 
 
-def test_default_rate_allows_two_seconds_of_it_at_once_and_then_the_rate() -> None:
+def test_default_search_rate_allows_two_seconds_of_burst() -> None:
     clock = ManualClock()
     made = limits(clock)
     states = [made.acquire_search(ONE) for _ in range(10)]
@@ -35,7 +35,7 @@ def test_default_rate_allows_two_seconds_of_it_at_once_and_then_the_rate() -> No
         made.acquire_search(ONE)
 
 
-def test_searches_at_once_are_limited_by_tenant_and_free_at_the_end() -> None:
+def test_concurrent_searches_are_limited_by_tenant() -> None:
     made = limits(ManualClock())
     with made.track(caller(ONE), "concurrent_searches"), made.track(caller(ONE), "concurrent_searches"):
         with (
@@ -53,7 +53,7 @@ def test_searches_at_once_are_limited_by_tenant_and_free_at_the_end() -> None:
     assert not made._in_use
 
 
-def test_a_key_with_a_quota_is_limited_inside_its_tenant() -> None:
+def test_key_quota_limits_inside_tenant() -> None:
     made = limits(ManualClock(), searches=3)
     narrow = Principal(
         ONE, "a tenant", Role.READER, key_quotas=Quotas(concurrent_searches=1), key_lineage_id=LINE, quotas=Quotas()

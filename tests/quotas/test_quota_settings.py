@@ -18,11 +18,11 @@ from app.tenants.auth.credential_cache import CredentialCache
 from app.tenants.service import TenantService
 
 
-def test_the_settings_know_the_same_quotas() -> None:
+def test_quota_settings_equal_quota_fields() -> None:
     assert set(QuotaLimits.model_fields) == {field.name for field in fields(Quotas)}
 
 
-def test_quotas_of_a_newer_version_are_passed_over() -> None:
+def test_quotas_of_newer_version_are_ignored() -> None:
     assert Quotas.from_json({"documents": 3, "wishes": 3}) == Quotas(documents=3)
     assert Quotas.from_json(None) == Quotas.from_json({}) == UNLIMITED
     assert Quotas(documents=0, searches_per_second=0.5).to_json() == {"documents": 0, "searches_per_second": 0.5}
@@ -38,7 +38,7 @@ def test_quotas_of_a_newer_version_are_passed_over() -> None:
         (UNLIMITED, {"searches_per_second": 2.0}, Quotas(searches_per_second=2.0), False),
     ],
 )
-async def test_what_a_new_tenant_is_given(
+async def test_new_tenant_has_default_quotas(
     database: DatabaseUrls, default: Quotas, given: Mapping[str, Any] | None, expected: Quotas, is_counted: bool
 ) -> None:
     async def furnish(_session: Session, _tenant_id: UUID) -> None:

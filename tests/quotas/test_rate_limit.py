@@ -36,14 +36,14 @@ async def admitted(rates: SearchRateLimiter, tenant_id: UUID, rate: float, *, bu
     return True
 
 
-async def test_processes_share_one_bucket(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_processes_share_one_bucket(connected: Database, tenant_id: UUID) -> None:
     one, other = SearchRateLimiter(connected), SearchRateLimiter(connected)
     assert await admitted(one, tenant_id, SLOW)
     assert not await admitted(other, tenant_id, SLOW)
     assert not await admitted(one, tenant_id, SLOW)
 
 
-async def test_tenants_and_keys_have_buckets_of_their_own(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_tenants_and_keys_have_separate_buckets(connected: Database, tenant_id: UUID) -> None:
     rates, key = SearchRateLimiter(connected), generate_id()
     for tenant in (tenant_id, await add_tenant(connected)):
         for bucket in (NO_KEY, key):
@@ -51,7 +51,7 @@ async def test_tenants_and_keys_have_buckets_of_their_own(connected: Database, t
             assert not await admitted(rates, tenant, SLOW, bucket=bucket)
 
 
-async def test_a_refusal_says_how_long_to_wait(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_refusal_has_retry_after(connected: Database, tenant_id: UUID) -> None:
     rates = SearchRateLimiter(connected)
     state = await rates.acquire(tenant_id, NO_KEY, SLOW)
     assert (state.limit, state.remaining) == (1, 0)
@@ -61,7 +61,7 @@ async def test_a_refusal_says_how_long_to_wait(connected: Database, tenant_id: U
     assert 90 < refusal.value.retry_after <= 100
 
 
-async def test_a_refusal_is_not_asked_for_again(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_refusal_is_cached(connected: Database, tenant_id: UUID) -> None:
     clock = ManualClock()
     process = CountingRateLimiter(connected, clock=clock)
     assert await admitted(process, tenant_id, SLOW)
@@ -75,7 +75,7 @@ async def test_a_refusal_is_not_asked_for_again(connected: Database, tenant_id: 
     assert process.asked == asked + 1
 
 
-async def test_many_at_once_are_admitted_as_if_one_by_one(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_concurrent_admissions_equal_sequential_ones(connected: Database, tenant_id: UUID) -> None:
     rate, processes = (
         60.0,
         [CountingRateLimiter(connected), CountingRateLimiter(connected), CountingRateLimiter(connected)],
@@ -89,14 +89,14 @@ async def test_many_at_once_are_admitted_as_if_one_by_one(connected: Database, t
     assert 120 - 3 * rate * PREFETCH_WINDOW_SECONDS <= sum(answers) <= 120 + rate * seconds + 1
 
 
-async def test_a_busy_process_asks_seldom(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_busy_process_queries_database_rarely(connected: Database, tenant_id: UUID) -> None:
     process = CountingRateLimiter(connected, clock=ManualClock())
     for _ in range(400):
         assert await admitted(process, tenant_id, 400.0)
     assert process.asked <= 12
 
 
-async def test_what_was_taken_ahead_is_given_up(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_prefetched_tokens_expire(connected: Database, tenant_id: UUID) -> None:
     clock = ManualClock()
     process = CountingRateLimiter(connected, clock=clock)
     for _ in range(10):
@@ -109,7 +109,7 @@ async def test_what_was_taken_ahead_is_given_up(connected: Database, tenant_id: 
     assert process.asked == asked + 2
 
 
-async def test_what_is_given_back_can_be_taken(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_returned_token_can_be_used(connected: Database, tenant_id: UUID) -> None:
     clock = ManualClock()
     rates = SearchRateLimiter(connected, clock=clock)
     await rates.acquire(tenant_id, NO_KEY, SLOW)
@@ -119,7 +119,7 @@ async def test_what_is_given_back_can_be_taken(connected: Database, tenant_id: U
     assert not await admitted(rates, tenant_id, SLOW)
 
 
-async def test_another_rate_holds_at_once(connected: Database, tenant_id: UUID) -> None:
+async def test_search_rate_changed_rate_applies_immediately(connected: Database, tenant_id: UUID) -> None:
     rates = SearchRateLimiter(connected, clock=ManualClock())
     assert (await rates.acquire(tenant_id, NO_KEY, 1000.0)).limit == 2000
     assert (await rates.acquire(tenant_id, NO_KEY, 2.0)).limit == 4

@@ -56,7 +56,7 @@ BOUNDED = {
 }
 
 
-async def test_every_table_of_tenants_has_a_quota_or_a_reason(database: DatabaseUrls) -> None:
+async def test_tenant_tables_have_a_quota_or_a_reason(database: DatabaseUrls) -> None:
     connection = await asyncpg.connect(database.owner)
     try:
         tables = {
@@ -132,7 +132,7 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize(("quota", "present", "create"), ENTRIES)
-def test_a_row_over_the_quota_is_refused_and_says_what_to_do(
+def test_row_above_quota_is_429_with_advice(
     tenant: Tenant, quota: str, present: int, create: Callable[[Tenant, int], httpx2.Response]
 ) -> None:
     set_quotas(tenant, **{quota: present + 2})
@@ -150,7 +150,7 @@ def test_a_row_over_the_quota_is_refused_and_says_what_to_do(
     assert create(tenant, 3).status_code == 429
 
 
-def test_many_race_for_the_last_places_of_a_quota_of_rows(service: Service, tenant: Tenant) -> None:
+def test_row_quota_race_admits_exact_number(service: Service, tenant: Tenant) -> None:
     set_quotas(tenant, knowledge_bases=8)
 
     def create(number: int) -> int:
@@ -163,7 +163,7 @@ def test_many_race_for_the_last_places_of_a_quota_of_rows(service: Service, tena
     assert len(tenant.admin.get("/v1/knowledge-bases", params={"limit": 50}).json()["items"]) == 8
 
 
-def test_a_deleted_row_makes_room_once_it_is_gone(tenant: Tenant) -> None:
+def test_deleted_row_frees_quota(tenant: Tenant) -> None:
     set_quotas(tenant, api_keys=2)
     made = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader"}).json()
     problem(tenant.admin.post("/v1/api-keys", json={"name": "l", "role": "reader"}), 429, "quota_exceeded")
@@ -171,14 +171,14 @@ def test_a_deleted_row_makes_room_once_it_is_gone(tenant: Tenant) -> None:
     tenant.admin.post("/v1/api-keys", json={"name": "l", "role": "reader"}).raise_for_status()
 
 
-def test_a_tenants_limits_show_quotas_of_rows(tenant: Tenant) -> None:
+def test_limits_of_tenant_show_row_quotas(tenant: Tenant) -> None:
     limits = tenant.admin.get("/v1/me").json()["limits"]
     assert {name: limits[name] for name in ROW_QUOTAS} == ROW_QUOTAS
     set_quotas(tenant, knowledge_bases=3)
     assert tenant.admin.get("/v1/me").json()["limits"]["knowledge_bases"] == 3
 
 
-async def test_rows_of_keys_that_ended_are_removed_in_the_end(service: Service, tenant: Tenant) -> None:
+async def test_rows_of_ended_keys_are_removed(service: Service, tenant: Tenant) -> None:
     connection = await asyncpg.connect(service.urls.owner)
     own: UUID | None = decode_id("ten", tenant.id)
     try:

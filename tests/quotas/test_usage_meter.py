@@ -22,7 +22,7 @@ async def read(database: Database, tenant_id: UUID) -> list[tuple[UUID, Usage]]:
     return [(key, used) for key, _, used in found]
 
 
-async def test_many_meters_add_to_one_sum(connected: Database, tenant_id: UUID) -> None:
+async def test_usage_meters_add_to_one_sum(connected: Database, tenant_id: UUID) -> None:
     key, meters = generate_id(), [UsageMeter(connected) for _ in range(4)]
     for meter in meters:
         for _ in range(25):
@@ -36,7 +36,7 @@ async def test_many_meters_add_to_one_sum(connected: Database, tenant_id: UUID) 
     }
 
 
-async def test_it_writes_by_itself_and_at_the_end(connected: Database, tenant_id: UUID) -> None:
+async def test_usage_meter_writes_by_itself_and_on_close(connected: Database, tenant_id: UUID) -> None:
     meter = UsageMeter(connected, write_interval_seconds=0.01)
     meter.count(tenant_id, None, searches=1)
     async with asyncio.timeout(30):
@@ -50,7 +50,7 @@ async def test_it_writes_by_itself_and_at_the_end(connected: Database, tenant_id
     assert used.searches == 2
 
 
-async def test_what_could_not_be_written_is_kept(database: DatabaseUrls, connected: Database, tenant_id: UUID) -> None:
+async def test_usage_meter_retries_failed_write(database: DatabaseUrls, connected: Database, tenant_id: UUID) -> None:
     async with cutting(database.app, b"usage_day") as url:
         broken = Database.connect(url, pool_size=1)
         meter = UsageMeter(broken, write_interval_seconds=3600)
@@ -65,7 +65,7 @@ async def test_what_could_not_be_written_is_kept(database: DatabaseUrls, connect
     assert used.searches == 3
 
 
-async def test_a_tenant_that_is_gone_is_forgotten(connected: Database, tenant_id: UUID) -> None:
+async def test_usage_meter_drops_deleted_tenant(connected: Database, tenant_id: UUID) -> None:
     meter, nobody = UsageMeter(connected, write_interval_seconds=3600), generate_id()
     meter.count(nobody, None, searches=1)
     meter.count(tenant_id, None, searches=1)

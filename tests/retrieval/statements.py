@@ -10,7 +10,7 @@ from harness.wait_until import wait_until
 from tests.ingestion.workshop import Workshop
 
 
-async def nothing_lent(workshop: Workshop, *, but: int = 0) -> None:
+async def all_returned(workshop: Workshop, *, but: int = 0) -> None:
     """Wait until all connections but ``but`` are in the pool; a reader does not wait for its connection's return."""
     pool: Any = workshop.resources.database.engine.sync_engine.pool
     await wait_until(lambda: pool.checkedout() == but)
@@ -19,7 +19,7 @@ async def nothing_lent(workshop: Workshop, *, but: int = 0) -> None:
 @asynccontextmanager
 async def statements(workshop: Workshop, *, lent: int = 0) -> AsyncIterator[list[str]]:
     """Record the statements during the block; ``lent`` connections are in use before and after."""
-    await nothing_lent(workshop, but=lent)
+    await all_returned(workshop, but=lent)
     sent: list[str] = []
 
     def heard(query: Any) -> None:
@@ -36,7 +36,7 @@ async def statements(workshop: Workshop, *, lent: int = 0) -> AsyncIterator[list
     event.listen(engine, "checkin", unlisten)
     try:
         yield sent
-        await nothing_lent(workshop, but=lent)
+        await all_returned(workshop, but=lent)
     finally:
         event.remove(engine, "checkout", listen)
         event.remove(engine, "checkin", unlisten)

@@ -33,20 +33,22 @@ FIRST, SECOND, WHOLE = (0, 28), (30, 58), (0, 58)
         (0.01, [4], {4: WHOLE}),
     ],
 )
-def test_the_largest_part_with_enough_of_its_passages(share: float, hits: list[int], chosen: dict[int, Span]) -> None:
+def test_find_largest_parents_chooses_largest_covered_section(
+    share: float, hits: list[int], chosen: dict[int, Span]
+) -> None:
     parts = {place: [SECOND if number > 2 else FIRST, WHOLE] for place, number in enumerate(hits)}
     found = ParentSpans(parts, {A: PASSAGES})
     made = find_largest_parents([(A, PASSAGES[number]) for number in hits], found, min_share=share)
     assert {hits[place]: part for place, part in made.items()} == chosen
 
 
-def test_documents_are_counted_apart() -> None:
+def test_find_largest_parents_counts_documents_separately() -> None:
     hits = [(A, PASSAGES[0]), (B, PASSAGES[1]), (B, PASSAGES[2])]
     found = ParentSpans({place: [FIRST] for place in range(3)}, {A: PASSAGES, B: PASSAGES})
     assert find_largest_parents(hits, found, min_share=0.5) == {1: FIRST, 2: FIRST}
 
 
-def test_a_text_without_a_part_stays() -> None:
+def test_find_largest_parents_without_section_returns_nothing() -> None:
     assert find_largest_parents([(A, PASSAGES[0])], ParentSpans({}, {A: PASSAGES}), min_share=0.5) == {}
 
 
@@ -125,7 +127,7 @@ class Model:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_results_are_those_of_a_plain_model(handbook: Tenant, query: str) -> None:
+def test_auto_merge_results_equal_plain_model(handbook: Tenant, query: str) -> None:
     model = Model(handbook, search(handbook, query, top_k=100))
     merged = 0
     for top_k in (1, 3, 10, 30):
@@ -139,7 +141,7 @@ def test_the_results_are_those_of_a_plain_model(handbook: Tenant, query: str) ->
     assert merged > 10
 
 
-def test_what_is_merged_has_the_text_of_the_part_and_the_facts_of_its_best(handbook: Tenant) -> None:
+def test_auto_merged_hit_has_section_text_and_best_passage(handbook: Tenant) -> None:
     plain = search(handbook, "who may drive the car?", top_k=20)
     merged = search(handbook, "who may drive the car?", top_k=20, expand="parent", expand_options={"merge": 0.5})
     whole = next(result for result in merged if result["text"].startswith("Line 0"))
@@ -151,7 +153,7 @@ def test_what_is_merged_has_the_text_of_the_part_and_the_facts_of_its_best(handb
     assert sum(result["text"].startswith("Line") for result in merged) == 1
 
 
-def test_a_part_that_several_knowledge_bases_have_comes_once(handbook: Tenant) -> None:
+def test_auto_merged_section_of_several_knowledge_bases_appears_once(handbook: Tenant) -> None:
     """The knowledge bases have different chunks, so that only the sections are equal."""
     kb = {"name": "smaller", "chunking": {"strategy": "headered", "max_tokens": 24, "overlap_tokens": 0}}
     handbook.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
@@ -164,7 +166,7 @@ def test_a_part_that_several_knowledge_bases_have_comes_once(handbook: Tenant) -
         assert len(texts) == len(results) == top_k
 
 
-def test_without_a_share_the_parent_always_comes(handbook: Tenant) -> None:
+def test_expand_parent_without_merge_share_always_expands(handbook: Tenant) -> None:
     always = search(handbook, "insurance", top_k=5, expand="parent")
     assert search(handbook, "insurance", top_k=5, expand="parent", expand_options={"merge": None}) == always
 
@@ -179,6 +181,6 @@ def test_without_a_share_the_parent_always_comes(handbook: Tenant) -> None:
     ],
     ids=str,
 )
-def test_wrong_shares_are_refused_by_place(handbook: Tenant, body: dict[str, Any], code: str) -> None:
+def test_auto_merge_invalid_share_is_422_with_location(handbook: Tenant, body: dict[str, Any], code: str) -> None:
     reply = handbook.admin.post(f"{KB}/search", json={"query": "insurance", **body})
     assert problem(reply, 422, code)["errors"][0]["loc"] == ["body", "expand_options", "merge"]

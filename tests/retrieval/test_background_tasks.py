@@ -109,7 +109,7 @@ def retrieval(tenant: TenantServices) -> RetrievalService:
     return replace(tenant.retrieval, query_vector_cache=QueryVectorCache())
 
 
-async def test_knowledge_bases_are_chosen_while_the_model_thinks(retrieval: RetrievalService, meeting: Meeting) -> None:
+async def test_routing_runs_during_reformulation(retrieval: RetrievalService, meeting: Meeting) -> None:
     meeting.waited_for = "chat"
     result = await retrieval.search(REQUEST)
     assert meeting.met == [True, True, True]  # the second embedding is the one of the generated query
@@ -119,21 +119,21 @@ async def test_knowledge_bases_are_chosen_while_the_model_thinks(retrieval: Retr
     assert result.hits[0].chunk.content == TEXTS["birds"]
 
 
-async def test_what_looks_at_the_knowledge_bases_waits_for_them(retrieval: RetrievalService, meeting: Meeting) -> None:
+async def test_transformer_that_reads_knowledge_bases_waits_for_routing(
+    retrieval: RetrievalService, meeting: Meeting
+) -> None:
     result = await retrieval.search(replace(REQUEST, transformers=["translate"]))
     assert meeting.events[:2] == ["embedding of 2", "chat"]
     assert (list(result.queries), list(result.warnings)) == ([STANDALONE], [])
 
 
-async def test_the_one_that_is_chosen_has_its_own_settings(retrieval: RetrievalService, meeting: Meeting) -> None:
+async def test_routed_knowledge_base_settings_apply(retrieval: RetrievalService, meeting: Meeting) -> None:
     request = SearchRequest([Query("jupiter has moons")], knowledge_bases=list(TEXTS), routing=RoutingOptions(1))
     assert (await retrieval.search(request)).strategy == "lexical"
     assert (await retrieval.search(replace(request, routing=RoutingOptions(2)))).strategy == "hybrid"
 
 
-async def test_what_matters_of_a_conversation_is_found_out_beside_retrieval(
-    retrieval: RetrievalService, meeting: Meeting
-) -> None:
+async def test_analysis_runs_during_retrieval(retrieval: RetrievalService, meeting: Meeting) -> None:
     meeting.waited_for = "analysis"
     request = replace(REQUEST, knowledge_bases=["birds"], routing=None, needs_analysis=True)
     result = await retrieval.search(request)
@@ -143,7 +143,7 @@ async def test_what_matters_of_a_conversation_is_found_out_beside_retrieval(
     assert list(result.warnings) == []
 
 
-async def test_a_search_that_is_refused_leaves_nothing_behind(retrieval: RetrievalService, meeting: Meeting) -> None:
+async def test_refused_search_leaves_no_task(retrieval: RetrievalService, meeting: Meeting) -> None:
     before = asyncio.all_tasks()
     with pytest.raises(InvalidInputError):
         await retrieval.search(replace(REQUEST, transformers=["magic"]))
@@ -152,7 +152,7 @@ async def test_a_search_that_is_refused_leaves_nothing_behind(retrieval: Retriev
     assert list((await retrieval.search(REQUEST)).queries) == [STANDALONE]
 
 
-async def test_what_is_beside_a_search_ends_with_it() -> None:
+async def test_background_tasks_end_with_search() -> None:
     course = SearchRun.from_timeout(1)
     task = course.start_background(asyncio.sleep(60))
     course.cancel_background()

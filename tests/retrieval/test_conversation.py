@@ -27,16 +27,16 @@ def conversation(*turns: str) -> list[Message]:
         (["customer: one", "customer: one"], ["one", "one\none"]),
     ],
 )
-def test_queries_of_a_conversation(turns: list[str], queries: list[str]) -> None:
+def test_conversation_queries_are_built_from_last_messages(turns: list[str], queries: list[str]) -> None:
     assert build_conversation_queries(conversation(*turns)) == queries
 
 
-def test_old_messages_are_left_out() -> None:
+def test_conversation_queries_ignore_old_messages() -> None:
     turns = ["customer: old", *["agent: so"] * (MAX_MESSAGES - 1), "customer: new"]
     assert build_conversation_queries(conversation(*turns)) == ["new"]
 
 
-def test_the_end_of_a_long_query_is_kept() -> None:
+def test_truncate_query_preserves_the_end() -> None:
     question = "what is asked?"
     assert truncate_query("x" * MAX_QUERY_CHARACTERS + question).endswith(question)
     assert len(truncate_query("x" * MAX_QUERY_CHARACTERS + question)) == MAX_QUERY_CHARACTERS

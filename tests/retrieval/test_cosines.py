@@ -38,7 +38,7 @@ async def find(services: TenantServices, query: str, top_k: int, **wishes: Any) 
     return await retrieval.search(SearchRequest([query], **{"top_k": top_k, "timeout_seconds": 20.0, **wishes}))
 
 
-def told(result: SearchResult) -> list[Hit]:
+def hits_of(result: SearchResult) -> list[Hit]:
     return list(result.hits)
 
 
@@ -59,19 +59,23 @@ QUERIES = ("feeding animals, Zwingli", "Zwingli", "Zwingli on bees", "keeping he
 @pytest.mark.parametrize("query", QUERIES)
 @pytest.mark.parametrize("top_k", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("state", ["exact", "hnsw"])
-async def test_all_have_theirs(workshop: Workshop, tenant: TenantServices, query: str, top_k: int, state: str) -> None:
+async def test_every_hit_has_its_cosine(
+    workshop: Workshop, tenant: TenantServices, query: str, top_k: int, state: str
+) -> None:
     """A threshold, too, needs every cosine before the chunks are read."""
     await workshop.owner.execute("update search_index set vector_index = $1", state)
     filter = None if state == "exact" else {"$media_type": "text/plain"}  # both retrievers run in parallel
-    hits = told(await find(tenant, query, top_k, filter=filter))
-    assert hits == told(await find(tenant, query, top_k, filter=filter, score_threshold=-1))
+    hits = hits_of(await find(tenant, query, top_k, filter=filter))
+    assert hits == hits_of(await find(tenant, query, top_k, filter=filter, score_threshold=-1))
     assert len(hits) == top_k
     for hit in hits:
         assert hit.similarity == pytest.approx(await cosine(workshop, tenant, query, hit.chunk.id), abs=1e-6)
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "lexical"])
-async def test_of_several_queries_the_nearest_counts(workshop: Workshop, tenant: TenantServices, strategy: str) -> None:
+async def test_similarity_is_highest_cosine_of_queries(
+    workshop: Workshop, tenant: TenantServices, strategy: str
+) -> None:
     """A threshold compares with the highest cosine in every strategy, even if that query's retrievers did not find the
     hit.
     """
@@ -90,14 +94,14 @@ async def test_of_several_queries_the_nearest_counts(workshop: Workshop, tenant:
         assert hits == list((await retrieval.search(replace(request, score_threshold=None))).hits)
 
 
-async def test_the_few_that_the_lane_makes_are_enough(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_lexical_retriever_cosines_are_enough_for_top_hits(workshop: Workshop, tenant: TenantServices) -> None:
     async with statements(workshop) as sent:
-        hits = told(await find(tenant, "feeding animals, Zwingli", 3))
+        hits = hits_of(await find(tenant, "feeding animals, Zwingli", 3))
     assert {hit.scores.dense is None for hit in hits} == {True, False}
     assert not any(COMPARED in sql for sql in sent)
 
 
-async def test_where_the_best_are_gone_the_next_have_theirs(workshop: Workshop) -> None:
+async def test_next_hits_after_deleted_ones_have_cosines(workshop: Workshop) -> None:
     """The next hits are beyond those whose cosine was requested: one retriever finds the animals, the other the
     letters.
     """
@@ -124,9 +128,7 @@ async def test_where_the_best_are_gone_the_next_have_theirs(workshop: Workshop) 
         assert hit.similarity == pytest.approx(await cosine(workshop, services, query, hit.chunk.id), abs=1e-6)
 
 
-async def test_a_lane_that_cannot_be_reached_is_not_asked_for_cosines(
-    workshop: Workshop, tenant: TenantServices
-) -> None:
+async def test_unavailable_retriever_is_not_queried_for_cosines(workshop: Workshop, tenant: TenantServices) -> None:
     locked = await asyncpg.connect(workshop.urls.owner)
     await locked.execute("begin; lock table chunk_embedding in access exclusive mode")
     try:

@@ -29,7 +29,7 @@ def admitted(
     return costs.acquire_slot(tenant, asked, remaining_seconds=remaining, database_timeout_seconds=first)
 
 
-def test_weights_say_what_is_read() -> None:
+def test_filter_weight_counts_read_values() -> None:
     assert compile_filter({"year": 2024}).weight == 0
     assert compile_filter({"year": {"gte": 2024}}).weight < 1
     assert compile_filter({"tags": [str(number) for number in range(1000)]}).weight < 1
@@ -38,14 +38,14 @@ def test_weights_say_what_is_read() -> None:
 
 
 @pytest.mark.parametrize("asked", [calls(None), calls({"year": {"gte": 2024}}), calls(None, MAX_LIGHT_CALLS)])
-async def test_usual_searches_wait_for_nobody(asked: list[RetrieverQuery]) -> None:
+async def test_cheap_searches_do_not_wait(asked: list[RetrieverQuery]) -> None:
     costs = SearchCosts(1, 1)
     async with AsyncExitStack() as held:
         for _ in range(50):
             await held.enter_async_context(admitted(costs, ONE, asked))
 
 
-async def test_filter_of_unknown_cost_takes_its_turn_and_a_cheap_one_no_more() -> None:
+async def test_filter_of_unknown_cost_waits_until_it_is_cheap() -> None:
     costs = SearchCosts(1, 2)
     async with admitted(costs, ONE, calls(FEW)):
         with pytest.raises(RateLimitExceeded):
@@ -59,7 +59,7 @@ async def test_filter_of_unknown_cost_takes_its_turn_and_a_cheap_one_no_more() -
     assert not costs._running
 
 
-async def test_expensive_searches_of_all_tenants_have_two_places() -> None:
+async def test_expensive_searches_of_all_tenants_have_two_slots() -> None:
     costs = SearchCosts(1, 2)
     wide = calls(None, MAX_LIGHT_CALLS + 1)
     async with admitted(costs, ONE, wide), admitted(costs, OTHER, wide):
@@ -73,7 +73,7 @@ async def test_expensive_searches_of_all_tenants_have_two_places() -> None:
         await waiting
 
 
-async def test_filter_that_ran_out_of_time_is_refused_for_a_minute() -> None:
+async def test_filter_after_timeout_is_refused_for_a_minute() -> None:
     clock = ManualClock()
     costs = SearchCosts(1, 2, clock)
     costs.record_cost(ONE, calls(PATTERNS), 2.0, timed_out=True)

@@ -140,7 +140,7 @@ def logged(stream: io.StringIO) -> list[dict[str, Any]]:
     return [line for line in lines if line["event"] == "search.degraded"]
 
 
-def test_search_with_everything_available_has_no_degraded_step(world: DependentService, stream: io.StringIO) -> None:
+def test_search_without_failures_has_no_degraded_step(world: DependentService, stream: io.StringIO) -> None:
     reply = world.search(rerank=True, strategy="multi_query", timeout_seconds=30)
     assert (reply.json()["warnings"], reply.json()["degraded"], degraded_by(reply), logged(stream)) == ([], [], [], [])
 
@@ -162,7 +162,7 @@ def test_search_with_everything_available_has_no_degraded_step(world: DependentS
     ],
     ids=["rewrite", "extra queries", "garbled order", "no order", "slow embedder", "no embedder", "source"],
 )
-def test_search_with_a_broken_part_names_the_degraded_step_everywhere(
+def test_search_with_broken_part_names_degraded_step_everywhere(
     world: DependentService, stream: io.StringIO, break_: Any, body: dict[str, Any], degraded: str
 ) -> None:
     break_(world)
@@ -178,7 +178,7 @@ def test_search_with_a_broken_part_names_the_degraded_step_everywhere(
     assert "lantern" not in json.dumps(line)
 
 
-def test_an_agent_is_answered_whatever_is_broken(world: DependentService) -> None:
+def test_agent_search_is_answered_whatever_is_broken(world: DependentService) -> None:
     world.chat.fail("slow", times=99)
     world.embedding.fail("slow", times=None, seconds=30)
     world.site.fail("never", times=99)
@@ -188,7 +188,7 @@ def test_an_agent_is_answered_whatever_is_broken(world: DependentService) -> Non
     assert [one.partition(":")[0] for one in degraded_by(reply)] == ["rewrite", "dense", "http_source", "rerank"]
 
 
-def test_without_time_the_reranker_is_not_asked(world: DependentService) -> None:
+def test_search_without_time_skips_reranker(world: DependentService) -> None:
     asked = len(world.reranker.received)
     reply = world.search(rerank=True, timeout_seconds=time_budget.MIN_RERANK_SECONDS)
     assert reply.status_code == 200
@@ -197,7 +197,7 @@ def test_without_time_the_reranker_is_not_asked(world: DependentService) -> None
     assert len(world.reranker.received) == asked
 
 
-def test_the_extra_queries_are_given_up_before_the_dense_lane(world: DependentService) -> None:
+def test_extra_queries_are_dropped_before_dense_retriever(world: DependentService) -> None:
     """The lexical retriever is unavailable: the dense retriever answers, for the original query alone."""
     fragile = DegradableService(world.service, world.embedding, world.tenant)
     with fragile.locked("chunk_lexical"):
@@ -214,7 +214,7 @@ def test_the_extra_queries_are_given_up_before_the_dense_lane(world: DependentSe
     assert {rank["retriever"] for result in found["results"] for rank in result.get("ranks", [])} == {"dense"}
 
 
-def test_a_model_that_never_answers_is_left_alone_after_a_while(world: DependentService) -> None:
+def test_silent_chat_model_opens_circuit(world: DependentService) -> None:
     world.chat.fail("slow", times=99)
     asked = len(world.chat.text_requests)
     told = [degraded_by(world.agent_search()) for _ in range(8)]
@@ -224,7 +224,7 @@ def test_a_model_that_never_answers_is_left_alone_after_a_while(world: Dependent
     assert len(world.chat.text_requests) - asked == sum("rewrite: timeout" in degraded for degraded in told)
 
 
-def test_a_model_that_asks_for_a_pause_gets_it(world: DependentService) -> None:
+def test_chat_model_retry_after_is_respected(world: DependentService) -> None:
     world.chat.fail(429, times=99, retry_after="5")
     assert degraded_by(world.search(timeout_seconds=2)) == ["rewrite: rate_limited"]
     asked = len(world.chat.text_requests)
@@ -232,7 +232,7 @@ def test_a_model_that_asks_for_a_pause_gets_it(world: DependentService) -> None:
     assert len(world.chat.text_requests) == asked
 
 
-def test_a_database_that_stalls_is_told_and_costs_no_more_than_the_budget(world: DependentService) -> None:
+def test_stalled_database_is_503_within_time_limit(world: DependentService) -> None:
     world.link.stall()
     reply = world.agent_search()
     assert reply.status_code == 503
@@ -240,7 +240,7 @@ def test_a_database_that_stalls_is_told_and_costs_no_more_than_the_budget(world:
     assert world.agent_search().json()
 
 
-async def test_a_lock_on_what_is_searched_is_an_error_and_no_empty_answer(world: DependentService) -> None:
+async def test_locked_table_is_503_and_no_empty_answer(world: DependentService) -> None:
     owner = await asyncpg.connect(world.service.urls.owner)
     try:
         await owner.execute("begin; lock table chunk_embedding, chunk_lexical in access exclusive mode")

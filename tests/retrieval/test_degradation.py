@@ -107,7 +107,7 @@ def _healthy(fragile: DegradableService) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("failure", ["disconnect", "garbage", "dimension", "nan", 401, 500])
-def test_without_the_model_words_answer(fragile: DegradableService, failure: Any) -> None:
+def test_search_without_model_is_lexical(fragile: DegradableService, failure: Any) -> None:
     fragile.embedding.fail(failure, times=None)
     answer = ask(fragile.tenant.admin, query=fresh())
     assert len(results_of(answer)) == 2
@@ -117,7 +117,7 @@ def test_without_the_model_words_answer(fragile: DegradableService, failure: Any
     assert (status, len(snippets)) == (200, 2)
 
 
-def test_threshold_without_the_model_is_not_applied(fragile: DegradableService) -> None:
+def test_search_without_model_does_not_apply_threshold(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     answer = ask(fragile.tenant.admin, query=fresh(), score_threshold=0.99)
     assert len(results_of(answer)) == 2
@@ -127,7 +127,7 @@ def test_threshold_without_the_model_is_not_applied(fragile: DegradableService) 
     ]
 
 
-def test_a_question_that_was_asked_before_needs_no_model(fragile: DegradableService) -> None:
+def test_repeated_query_needs_no_model(fragile: DegradableService) -> None:
     question = fresh()
     first = results_of(ask(fragile.tenant.admin, query=question))
     fragile.embedding.fail(500, times=None)
@@ -138,7 +138,7 @@ def test_a_question_that_was_asked_before_needs_no_model(fragile: DegradableServ
     assert ask(other.admin, query=question)["warnings"] == [EMBEDDING_WARNING]
 
 
-def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragile: DegradableService) -> None:
+def test_repeated_query_uses_cached_vector_and_new_query_words(fragile: DegradableService) -> None:
     question, new = fresh(), "moss"
     fragile.embedding.fail(500, times=None)
     assert results_of(ask(fragile.tenant.admin, query=new))[0]["similarity"] is None
@@ -165,7 +165,7 @@ def test_a_question_that_was_asked_before_has_its_vector_beside_a_new_one(fragil
     ]
 
 
-def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(fragile: DegradableService) -> None:
+def test_lexical_search_without_model_does_not_apply_threshold(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical", score_threshold=0.99)
     assert len(results_of(answer)) == 2
@@ -173,7 +173,7 @@ def test_the_threshold_of_a_lexical_search_without_the_model_is_not_applied(frag
     assert [warning["code"] for warning in answer["warnings"]] == ["embedding_unavailable", "threshold_not_applied"]
 
 
-def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside_words(
+def test_search_without_model_ignores_threshold_for_words_with_provided_vector(
     fragile: DegradableService,
 ) -> None:
     """The similarity of the words is unknown. The vector did not find these hits and does not count for them."""
@@ -187,7 +187,7 @@ def test_without_the_model_a_threshold_is_not_for_a_vector_that_was_given_beside
     )
 
 
-def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_beside_them(
+def test_search_without_model_does_not_drop_word_hits_by_provided_vector(
     fragile: DegradableService,
 ) -> None:
     """The vector's retriever finds the hits too, because there are few others.
@@ -207,14 +207,14 @@ def test_without_the_model_the_hits_of_words_are_not_held_against_a_vector_besid
     ]
 
 
-def test_a_lexical_search_with_a_threshold_is_not_answered_by_the_dense_lane(fragile: DegradableService) -> None:
+def test_lexical_search_with_threshold_needs_lexical_retriever(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical"):
         body = {"query": fresh(), "strategy": "lexical", "score_threshold": 0.0, "timeout_seconds": 1}
         reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
 
 
-def test_vectors_are_left_out_while_their_lane_is_locked(fragile: DegradableService) -> None:
+def test_search_with_locked_dense_table_returns_no_vectors(fragile: DegradableService) -> None:
     with fragile.locked("chunk_embedding"):
         answer = ask(fragile.tenant.admin, query=fresh(), return_vectors=True, explain=True, timeout_seconds=2)
     assert answer["warnings"] == [
@@ -226,7 +226,7 @@ def test_vectors_are_left_out_while_their_lane_is_locked(fragile: DegradableServ
     assert answer["explain"]["knowledge_bases"] == [told]
 
 
-def test_a_dense_search_without_the_model_is_unavailable(fragile: DegradableService) -> None:
+def test_dense_search_without_model_is_503(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     body = {"query": fresh(), "strategy": "dense"}
     reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
@@ -236,7 +236,7 @@ def test_a_dense_search_without_the_model_is_unavailable(fragile: DegradableServ
     assert "embed;dur=" in reply.headers["Server-Timing"]
 
 
-def test_an_agent_s_search_without_lanes_tells_what_it_took(fragile: DegradableService) -> None:
+def test_agent_search_without_retrievers_has_server_timing(fragile: DegradableService) -> None:
     with fragile.locked("chunk_embedding", "chunk_lexical"):
         messages = [{"role": "customer", "content": fresh()}]
         reply = fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages, "timeout_seconds": 2})
@@ -245,7 +245,7 @@ def test_an_agent_s_search_without_lanes_tells_what_it_took(fragile: DegradableS
     assert "degraded;desc=" in reply.headers["Server-Timing"]
 
 
-def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragile: DegradableService) -> None:
+def test_dense_search_without_model_uses_provided_vectors(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     vector = {"vector": [1.0] + [0.0] * 63}
     answer = ask(fragile.tenant.admin, queries=[fresh(), vector], strategy="dense")
@@ -259,7 +259,7 @@ def test_a_dense_search_without_the_model_has_the_vectors_that_were_given(fragil
     ]
 
 
-def test_without_the_model_and_without_words_nothing_was_asked(fragile: DegradableService) -> None:
+def test_search_without_model_and_words_is_503(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
     reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "the of and"})
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
@@ -267,14 +267,14 @@ def test_without_the_model_and_without_words_nothing_was_asked(fragile: Degradab
     assert fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages}).status_code == 503
 
 
-def test_a_lexical_search_needs_no_model(fragile: DegradableService) -> None:
+def test_lexical_search_needs_no_model(fragile: DegradableService) -> None:
     fragile.embedding.reset()
     answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical")
     assert (len(results_of(answer)), answer["warnings"]) == (2, [])
     assert fragile.embedding.request_count == 0
 
 
-def test_a_slow_model_is_not_waited_for(fragile: DegradableService) -> None:
+def test_search_does_not_wait_for_slow_model(fragile: DegradableService) -> None:
     fragile.embedding.fail("slow", times=None, seconds=30)
     status, snippets, seconds = fragile.agent_search()
     assert (status, len(snippets)) == (200, 2)
@@ -284,7 +284,7 @@ def test_a_slow_model_is_not_waited_for(fragile: DegradableService) -> None:
     assert answer["warnings"] == [EMBEDDING_WARNING]
 
 
-def test_the_dense_lane_answers_while_the_lexical_one_is_locked(fragile: DegradableService) -> None:
+def test_search_with_locked_lexical_table_is_dense(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical"):
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
         assert (len(results_of(answer)), answer["warnings"]) == (
@@ -294,7 +294,7 @@ def test_the_dense_lane_answers_while_the_lexical_one_is_locked(fragile: Degrada
     assert ask(fragile.tenant.admin, query=fresh())["warnings"] == []
 
 
-def test_words_answer_while_the_dense_lane_is_locked(fragile: DegradableService) -> None:
+def test_search_with_locked_dense_table_is_lexical(fragile: DegradableService) -> None:
     with fragile.locked("chunk_embedding"):
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
     assert (len(results_of(answer)), answer["warnings"]) == (
@@ -303,7 +303,7 @@ def test_words_answer_while_the_dense_lane_is_locked(fragile: DegradableService)
     )
 
 
-def test_no_lane_is_never_an_empty_answer(fragile: DegradableService) -> None:
+def test_search_without_retrievers_is_503(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical", "chunk_embedding"):
         reply = fragile.tenant.admin.post(
             "/v1/knowledge-bases/default/search", json={"query": fresh(), "timeout_seconds": 1}
@@ -312,7 +312,7 @@ def test_no_lane_is_never_an_empty_answer(fragile: DegradableService) -> None:
     assert int(reply.headers["Retry-After"]) > 0
 
 
-def test_the_worst_of_both_ends_inside_the_budget(fragile: DegradableService) -> None:
+def test_search_with_slow_model_and_locked_table_ends_in_time(fragile: DegradableService) -> None:
     fragile.embedding.fail("slow", times=None, seconds=30)
     with fragile.locked("chunk_lexical", "chunk_embedding"):
         status, problem, seconds = fragile.agent_search()
@@ -320,7 +320,7 @@ def test_the_worst_of_both_ends_inside_the_budget(fragile: DegradableService) ->
     assert seconds < BUDGET
 
 
-def test_a_lock_before_the_lanes_ends_inside_the_budget(fragile: DegradableService) -> None:
+def test_search_with_locked_index_table_ends_in_time(fragile: DegradableService) -> None:
     with fragile.locked("search_index"):
         started = time.monotonic()
         body = {"query": fresh(), "timeout_seconds": 1}
@@ -356,7 +356,7 @@ async def open_finder(fragile: DegradableService, top_k: int) -> AsyncIterator[t
         await database.close()
 
 
-def test_what_is_deleted_between_lanes_and_texts_is_found_as_it_was(fragile: DegradableService) -> None:
+def test_document_deleted_during_search_is_returned_as_found(fragile: DegradableService) -> None:
     victim = post_text(fragile.tenant, "lantern lantern lantern")
     settle(fragile.tenant)
 
@@ -377,7 +377,7 @@ def test_what_is_deleted_between_lanes_and_texts_is_found_as_it_was(fragile: Deg
 
 
 @pytest.mark.parametrize(("top_k", "lane_rows", "rows"), [(1, 1, 1), (1, 2, 2), (2, 1, 2), (1, 100, 2)])
-def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
+def test_retriever_reads_configured_candidates_or_top_k(
     fragile: DegradableService, top_k: int, lane_rows: int, rows: int
 ) -> None:
     brought: list[int] = []
@@ -397,9 +397,7 @@ def test_a_lane_brings_as_many_rows_as_are_set_and_never_fewer_than_asked_for(
 
 
 @pytest.mark.parametrize("reached", [True, False])
-def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(
-    fragile: DegradableService, reached: bool
-) -> None:
+def test_threshold_without_hits_is_answer_only_if_all_was_searched(fragile: DegradableService, reached: bool) -> None:
     """If the retrievers could not be queried again, the answer is unknown, and an agent gets an error."""
     asked: list[int] = []
 
@@ -421,7 +419,7 @@ def test_that_nothing_reaches_a_threshold_is_an_answer_where_all_were_asked(
 
 
 @pytest.mark.parametrize(("wanted", "times"), [(2, 2), (1, 1)])
-def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: DegradableService, wanted: int, times: int) -> None:
+def test_failed_second_query_returns_first_results(fragile: DegradableService, wanted: int, times: int) -> None:
     """Too few of the first rows become hits, and the second query fails.
 
     A search with enough hits sends no second query.
@@ -446,7 +444,7 @@ def test_what_was_found_stands_where_more_is_not_to_be_had(fragile: DegradableSe
     assert (course.notices, course.warnings, course.degraded_steps) == ([more] * (times - 1), [], {})
 
 
-def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: DegradableService) -> None:
+def test_deleted_hits_are_replaced_by_next_ones(fragile: DegradableService) -> None:
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=2) as (finder, call):
 
@@ -462,7 +460,7 @@ def test_in_the_place_of_what_is_gone_comes_what_follows(fragile: DegradableServ
     assert len(wanted) == 2
 
 
-def test_a_stopped_endpoint(fragile: DegradableService) -> None:
+def test_stopped_endpoint_is_a_warning(fragile: DegradableService) -> None:
     fragile.embedding.fail("disconnect", times=None)  # the open connections
     with fragile.embedding.stopped():
         status, snippets, seconds = fragile.agent_search()

@@ -31,7 +31,7 @@ async def find(services: TenantServices, query: str | Query, *, rows: int = FEW,
     return await retrieval.search(SearchRequest([query], **{"top_k": 5, "timeout_seconds": 20.0, **wishes}))
 
 
-def told(hits: Sequence[Hit]) -> list[tuple[UUID, float, float | None]]:
+def facts_of(hits: Sequence[Hit]) -> list[tuple[UUID, float, float | None]]:
     return [(hit.chunk.id, hit.score, hit.similarity) for hit in hits]
 
 
@@ -53,12 +53,12 @@ async def book(workshop: Workshop, *texts: str) -> TenantServices:
     return services
 
 
-def lanes_asked(sent: Sequence[str]) -> int:
+def count_retriever_calls(sent: Sequence[str]) -> int:
     return sum("hybrid_search" in sql for sql in sent)
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_what_has_expired_takes_no_place(workshop: Workshop, strategy: str) -> None:
+async def test_expired_documents_do_not_reduce_top_k(workshop: Workshop, strategy: str) -> None:
     services = await shelf(workshop, [f"The ferry to island {number} leaves." for number in range(3 * FEW)])
     best = (await find(services, "the ferry", strategy=strategy, top_k=2 * FEW)).hits
     gone = [hit.document.id for hit in best]
@@ -66,13 +66,13 @@ async def test_what_has_expired_takes_no_place(workshop: Workshop, strategy: str
     async with statements(workshop) as sent:
         found = await find(services, "the ferry", strategy=strategy)
     assert len({hit.document.id for hit in found.hits} - set(gone)) == len(found.hits) == 5
-    assert told(found.hits) == told((await find(services, "the ferry", strategy=strategy, rows=MOST)).hits)
+    assert facts_of(found.hits) == facts_of((await find(services, "the ferry", strategy=strategy, rows=MOST)).hits)
     assert found.warnings == []
-    assert lanes_asked(sent) == 2
+    assert count_retriever_calls(sent) == 2
 
 
 @pytest.mark.parametrize("kind", ["section", "parent"])
-async def test_what_becomes_one_takes_one_place(workshop: Workshop, kind: Any) -> None:
+async def test_merged_passages_count_once_in_top_k(workshop: Workshop, kind: Any) -> None:
     """The first candidates are all of one or two sections."""
     sections = [
         f"# About {name}\n\n"
@@ -86,7 +86,7 @@ async def test_what_becomes_one_takes_one_place(workshop: Workshop, kind: Any) -
     assert found.warnings == []
 
 
-async def test_a_section_that_is_too_long_is_not_told_twice(workshop: Workshop) -> None:
+async def test_long_section_results_do_not_repeat_passages(workshop: Workshop) -> None:
     """Each result is a part of the section, and none repeats a passage of a better result."""
     services = await book(workshop, "\n\n".join(f"The ferry, paragraph {number} of the log." for number in range(60)))
     found = await find(
@@ -99,17 +99,17 @@ async def test_a_section_that_is_too_long_is_not_told_twice(workshop: Workshop) 
             assert not better.text_span.start <= hit.chunk.start < hit.chunk.end <= better.text_span.end
 
 
-async def test_equal_texts_of_one_knowledge_base_stay_beside_another(workshop: Workshop) -> None:
+async def test_equal_texts_of_one_knowledge_base_are_all_returned(workshop: Workshop) -> None:
     """Results are unique by document and place, whatever other knowledge base is searched."""
     services = await shelf(workshop, ["I am out of the office." + " " * number for number in range(FEW)])
     alone = (await find(services, "out of the office", knowledge_bases=["default"])).hits
     await services.knowledge_bases.create(NewKnowledgeBase("other"))
     found = (await find(services, "out of the office", knowledge_bases=["default", "other"])).hits
     assert len(found) == 5
-    assert told(found) == told(alone)
+    assert facts_of(found) == facts_of(alone)
 
 
-async def test_texts_that_several_knowledge_bases_have_take_one_place(workshop: Workshop) -> None:
+async def test_equal_texts_of_several_knowledge_bases_count_once(workshop: Workshop) -> None:
     same = ["I am out of the office." + " " * number for number in range(2 * FEW)]
     services = await shelf(workshop, [*(f"The office number {number}." for number in range(4)), same[0]])
     await services.knowledge_bases.create(NewKnowledgeBase("other"))
@@ -121,7 +121,7 @@ async def test_texts_that_several_knowledge_bases_have_take_one_place(workshop: 
     assert len({hit.document.id for hit in found.hits}) == len(found.hits) >= 5
 
 
-async def test_what_stays_below_the_threshold_takes_no_place(workshop: Workshop) -> None:
+async def test_hits_below_threshold_do_not_reduce_top_k(workshop: Workshop) -> None:
     """By words, the many texts rank before the near one."""
     near = "A long tale of horses and hens and geese, in which a ferry is named but once, and then no more."
     services = await shelf(workshop, [*("ferry " * (1 + number) for number in range(2 * FEW)), near])
@@ -131,10 +131,10 @@ async def test_what_stays_below_the_threshold_takes_no_place(workshop: Workshop)
     async with statements(workshop) as sent:
         (hit,) = (await find(services, query, strategy="lexical", score_threshold=0.99)).hits
     assert hit.chunk.content == near
-    assert lanes_asked(sent) == 2
+    assert count_retriever_calls(sent) == 2
 
 
-async def test_what_has_no_vector_keeps_its_place(workshop: Workshop) -> None:
+async def test_hit_without_vector_is_returned_with_threshold(workshop: Workshop) -> None:
     """A threshold is not applied to it, in the second query either."""
     near = "A long tale of horses and hens and geese, in which a ferry is named but once, and then no more."
     services = await shelf(workshop, [*("ferry " * (1 + number) for number in range(2 * FEW)), near])
@@ -155,7 +155,7 @@ async def test_what_has_no_vector_keeps_its_place(workshop: Workshop) -> None:
         ]
 
 
-async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_place(workshop: Workshop) -> None:
+async def test_many_hits_below_threshold_do_not_reduce_top_k(workshop: Workshop) -> None:
     """By words, a thousand texts rank before the six near ones; one more text is far, too."""
     near = [f"Of horses, hens, geese and a ferry, part {number}." for number in range(6)]
     far = "\n\n".join(f"The ferry, ferry and ferry number {number}." for number in range(MOST + 100))
@@ -191,21 +191,21 @@ async def test_more_that_stays_below_the_threshold_than_a_lane_gives_takes_no_pl
         **wishes,
         score_threshold=-1,
     )
-    assert told(found.hits) == told(alone.hits)
+    assert facts_of(found.hits) == facts_of(alone.hits)
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "dense"])
-async def test_lanes_that_have_all_are_asked_once(workshop: Workshop, strategy: str) -> None:
+async def test_complete_retrievers_are_queried_once(workshop: Workshop, strategy: str) -> None:
     """All hits above a threshold are among the nearest, and a small knowledge base has no more rows."""
     services = await shelf(workshop, [f"The ferry to island {number} leaves." for number in range(2 * FEW)])
     for wishes in ({"score_threshold": 0.999}, {"rows": MOST, "top_k": 100}, {"filter": {"$title": "none"}}):
         async with statements(workshop) as sent:
             await find(services, "The ferry to island 3 leaves.", strategy=strategy, **wishes)
-        assert lanes_asked(sent) == 1, wishes
+        assert count_retriever_calls(sent) == 1, wishes
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_more_that_has_expired_than_a_lane_gives_takes_no_place(workshop: Workshop, strategy: str) -> None:
+async def test_many_expired_documents_do_not_reduce_top_k(workshop: Workshop, strategy: str) -> None:
     gone = "\n\n".join(f"The ferry, island number {number}." for number in range(MOST + 100))
     live = [f"Of horses and hens, and of a ferry too, number {number}." for number in range(6)]
     services = await book(workshop, gone, *live)
@@ -218,7 +218,7 @@ async def test_more_that_has_expired_than_a_lane_gives_takes_no_place(workshop: 
     assert found.warnings == []
 
 
-async def test_it_is_told_where_the_most_rows_are_too_few(workshop: Workshop) -> None:
+async def test_candidate_limit_reached_is_a_warning(workshop: Workshop) -> None:
     services = await book(
         workshop,
         "\n\n".join(f"The ferry, island number {number}, pier {number % 7} of the port." for number in range(1100)),

@@ -9,7 +9,7 @@ TIED = 30
 LABELS = {"labels": [f"label {number}" for number in range(50)], "year": 2024}
 
 
-async def test_no_metadata_comes_as_json(workshop: Workshop) -> None:
+async def test_search_statements_return_no_json_metadata(workshop: Workshop) -> None:
     """The driver would decode JSON of every row, including ties, and block the event loop."""
     services = await workshop.new_tenant()
     await workshop.ingest(await add_text(services, "The ferry leaves at nine.", metadata=LABELS))
@@ -24,7 +24,7 @@ async def test_no_metadata_comes_as_json(workshop: Workshop) -> None:
         assert json == {"section_titles"}
 
 
-async def test_ties_are_read_without_decoding_what_they_are_stamped_with(workshop: Workshop) -> None:
+async def test_ties_are_read_without_decoding_metadata(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     for number in range(TIED):
         text = "The ferry leaves at nine." + " " * number

@@ -87,7 +87,7 @@ def assert_same(results: list[dict[str, Any]], wanted: dict[str, float], *, prec
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_dense_lane_equals_brute_force(corpus: Corpus, query: str) -> None:
+def test_dense_retriever_equals_brute_force(corpus: Corpus, query: str) -> None:
     wanted = cosines(corpus, query, corpus.expected({}, lambda metadata: True))
     results = corpus.search(query, strategy="dense", top_k=500)
     assert_same(results, wanted, precision=2e-5)
@@ -95,7 +95,7 @@ def test_dense_lane_equals_brute_force(corpus: Corpus, query: str) -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_lexical_lane_equals_bm25s(corpus: Corpus, query: str) -> None:
+def test_lexical_retriever_equals_bm25s(corpus: Corpus, query: str) -> None:
     wanted = bm25_scores(corpus, query, corpus.expected({}, lambda metadata: True))
     results = corpus.search(query, strategy="lexical", top_k=500)
     assert wanted
@@ -105,7 +105,7 @@ def test_lexical_lane_equals_bm25s(corpus: Corpus, query: str) -> None:
 
 @pytest.mark.parametrize("number", range(len(FILTERS)))
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
-def test_lanes_are_exact_under_filter_and_scope(corpus: Corpus, number: int, scope: dict[str, str]) -> None:
+def test_retrievers_are_exact_with_filter_and_scope(corpus: Corpus, number: int, scope: dict[str, str]) -> None:
     expression, keep = FILTERS[number]
     query = QUERIES[number % len(QUERIES)]
     expected = corpus.expected(scope, keep)
@@ -116,7 +116,7 @@ def test_lanes_are_exact_under_filter_and_scope(corpus: Corpus, number: int, sco
 
 
 @pytest.mark.parametrize("options", [{}, {"dense_weight": 0.8}, {"fusion": "rrf"}, {"fusion": "rrf", "rrf_k": 5}])
-def test_hybrid_is_the_fusion_of_both(corpus: Corpus, options: dict[str, Any]) -> None:
+def test_hybrid_search_equals_fusion_of_retrievers(corpus: Corpus, options: dict[str, Any]) -> None:
     query = "candle dagger"
     lanes = [corpus.search(query, strategy=strategy, top_k=500) for strategy in ("dense", "lexical")]
     for lane in lanes:  # RRF counts ranks, and one retriever orders equal scores by chunk
@@ -135,7 +135,7 @@ def test_hybrid_is_the_fusion_of_both(corpus: Corpus, options: dict[str, Any]) -
 
 @pytest.mark.parametrize("number", range(len(FILTERS)))
 @pytest.mark.parametrize("strategy", ["hybrid", "dense"])
-def test_top_k_rows_whenever_that_many_exist(corpus: Corpus, number: int, strategy: str) -> None:
+def test_search_returns_top_k_results_if_they_exist(corpus: Corpus, number: int, strategy: str) -> None:
     expression, keep = FILTERS[number]
     expected = corpus.expected({}, keep)
     for top_k in (1, 3, 20, 500):
@@ -144,7 +144,7 @@ def test_top_k_rows_whenever_that_many_exist(corpus: Corpus, number: int, strate
         assert set(ids_of(results)) <= expected.keys()
 
 
-def test_every_scope_sees_what_it_names_and_no_more(corpus: Corpus) -> None:
+def test_search_sees_exactly_its_scope(corpus: Corpus) -> None:
     choices: list[dict[str, str]] = [
         {name: value for name, value in (("user_id", user), ("chat_id", chat), ("agent_id", agent)) if value}
         for user in ("", "u1", "u2", "u9")
@@ -158,12 +158,12 @@ def test_every_scope_sees_what_it_names_and_no_more(corpus: Corpus) -> None:
     assert len({len(corpus.expected(scope, lambda metadata: True)) for scope in choices}) > 3
 
 
-def test_an_agent_without_a_chat_is_refused(corpus: Corpus) -> None:
+def test_search_agent_without_chat_is_422(corpus: Corpus) -> None:
     body = {"query": "anchor", "scope": {"agent_id": "a1"}}
     assert corpus.tenant.admin.post("/v1/knowledge-bases/default/search", json=body).status_code == 422
 
 
-def test_scope_keys_never_run_into_each_other() -> None:
+def test_scope_keys_of_similar_ids_differ() -> None:
     scopes = [
         DocumentScope("a", None),
         DocumentScope(None, "a"),
@@ -174,7 +174,7 @@ def test_scope_keys_never_run_into_each_other() -> None:
     assert len({scope.to_key() for scope in scopes}) == len(scopes)
 
 
-def test_threshold_compares_with_the_similarity(corpus: Corpus) -> None:
+def test_threshold_compares_with_similarity(corpus: Corpus) -> None:
     everything = corpus.search("garden hammer", top_k=500)
     middle = sorted(result["similarity"] for result in everything)[len(everything) // 2]
     kept = corpus.search("garden hammer", top_k=500, score_threshold=middle)
@@ -182,7 +182,7 @@ def test_threshold_compares_with_the_similarity(corpus: Corpus) -> None:
     assert corpus.search("garden hammer", top_k=500, score_threshold=1) == []
 
 
-def test_threshold_of_a_lexical_search_compares_with_the_similarity_too(corpus: Corpus) -> None:
+def test_threshold_of_lexical_search_compares_with_similarity(corpus: Corpus) -> None:
     dense = {r["chunk_id"]: r["similarity"] for r in corpus.search("garden", strategy="dense", top_k=500)}
     everything = corpus.search("garden", strategy="lexical", top_k=500, score_threshold=-1)
     assert {r["chunk_id"]: r["similarity"] for r in everything} == {
@@ -197,7 +197,7 @@ def test_threshold_of_a_lexical_search_compares_with_the_similarity_too(corpus: 
     assert {result["similarity"] for result in unasked} == {None}
 
 
-def test_scores_tell_what_each_lane_gave(corpus: Corpus) -> None:
+def test_scores_contain_value_of_each_retriever(corpus: Corpus) -> None:
     query = "garden hammer"
     dense = {r["chunk_id"]: r["score"] for r in corpus.search(query, strategy="dense", top_k=500)}
     lexical = {r["chunk_id"]: r["score"] for r in corpus.search(query, strategy="lexical", top_k=500)}
@@ -211,7 +211,7 @@ def test_scores_tell_what_each_lane_gave(corpus: Corpus) -> None:
     assert best["scores"] == {"dense": best["score"], "lexical": None, "fused": None}
 
 
-def test_the_places_of_the_lanes_are_explained(corpus: Corpus) -> None:
+def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
     queries = ["garden hammer", "anchor"]
     answer = ask(corpus.tenant.admin, queries=queries, explain=True, top_k=500, filter={"odd": True})
     assert answer["explain"] == {

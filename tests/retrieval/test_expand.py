@@ -58,7 +58,7 @@ def check(result: dict[str, Any], chunks: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("window", [1, 3])
-def test_a_window_has_the_neighbours_and_nothing_twice(book: Tenant, window: int) -> None:
+def test_expand_window_has_neighbours_without_repetition(book: Tenant, window: int) -> None:
     plain = search(book, top_k=PARAGRAPHS)
     wide = search(book, top_k=PARAGRAPHS, expand="window", expand_options={"window": window})
     assert [result["chunk_id"] for result in wide] == [result["chunk_id"] for result in plain]
@@ -71,7 +71,7 @@ def test_a_window_has_the_neighbours_and_nothing_twice(book: Tenant, window: int
             assert result["text"].count(one["text"]) == 1
 
 
-def test_a_window_ends_where_the_document_does(book: Tenant) -> None:
+def test_expand_window_ends_at_document_boundaries(book: Tenant) -> None:
     (first,) = search(book, "introduction", top_k=1, strategy="lexical", expand="window")
     assert first["start"] == 0
     chunks = passages(book, first["document"]["id"])
@@ -79,7 +79,7 @@ def test_a_window_ends_where_the_document_does(book: Tenant) -> None:
     assert last["end"] == chunks[-1]["end"]
 
 
-def test_a_section_is_there_once_and_whole(book: Tenant) -> None:
+def test_expand_section_appears_once_and_complete(book: Tenant) -> None:
     results = search(book, top_k=3, expand="section", strategy="lexical")
     (only,) = results
     check(only, passages(book, only["document"]["id"]))
@@ -88,7 +88,7 @@ def test_a_section_is_there_once_and_whole(book: Tenant) -> None:
     assert {name: only[name] for name in ("score", "chunk_id")} == {name: plain[name] for name in ("score", "chunk_id")}
 
 
-def test_top_k_counts_what_is_left_after_merging(book: Tenant) -> None:
+def test_expand_top_k_counts_merged_results(book: Tenant) -> None:
     for expand in ("section", "parent"):
         results = search(book, "paragraph that ends", top_k=3, expand=expand)
         assert len(results) == 3
@@ -99,13 +99,13 @@ def test_top_k_counts_what_is_left_after_merging(book: Tenant) -> None:
     assert {r["section_titles"][-1] for r in everything} >= {f"The {topic}" for topic in TOPICS}
 
 
-def test_passages_of_the_same_parent_come_as_the_parent(book: Tenant) -> None:
+def test_expand_parent_merges_passages_of_one_parent(book: Tenant) -> None:
     (only,) = search(book, top_k=5, strategy="lexical", expand="parent")
     assert only["text"] == section("lantern").removeprefix("## ")
 
 
 @pytest.mark.parametrize("expand", ["window", "section", "parent"])
-def test_no_text_is_longer_than_is_allowed_and_the_passage_is_in_it(book: Tenant, expand: str) -> None:
+def test_expand_text_is_limited_and_contains_passage(book: Tenant, expand: str) -> None:
     options = {"max_characters": 150, "window": 5}
     results = search(book, top_k=PARAGRAPHS, expand=expand, expand_options=options, strategy="lexical")
     assert len(results) >= 4
@@ -114,7 +114,7 @@ def test_no_text_is_longer_than_is_allowed_and_the_passage_is_in_it(book: Tenant
         assert len(result["text"]) == 150
 
 
-def test_a_passage_is_never_cut(book: Tenant) -> None:
+def test_expand_never_cuts_the_passage(book: Tenant) -> None:
     text = "lighthouse " * 15
     assert book.add_text(text, kb="small")["status"] == "ready"
     (result,) = search(book, "lighthouse", top_k=1, expand="section", expand_options={"max_characters": 100})
@@ -123,7 +123,7 @@ def test_a_passage_is_never_cut(book: Tenant) -> None:
 
 
 @pytest.mark.parametrize("expand", ["window", "section", "parent"])
-def test_characters_of_more_bytes_are_counted_as_characters(tenant: Tenant, expand: str) -> None:
+def test_expand_limit_counts_characters(tenant: Tenant, expand: str) -> None:
     kb = {"name": "small", "chunking": {"strategy": "recursive", "max_tokens": 16, "overlap_tokens": 4}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     lines = [f"Größe \U0001f600 Nummer {number}: Änderungen fürs Öl — naïve café." for number in range(12)]
@@ -133,7 +133,7 @@ def test_characters_of_more_bytes_are_counted_as_characters(tenant: Tenant, expa
         check(result, chunks)
 
 
-def test_every_result_is_widened_from_the_version_that_was_found(tenant: Tenant) -> None:
+def test_expand_uses_version_of_the_hit(tenant: Tenant) -> None:
     kb = {"name": "small", "chunking": {"strategy": "recursive", "max_tokens": 16, "overlap_tokens": 0}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     for word in ("old", "new"):
@@ -161,12 +161,12 @@ def test_every_result_is_widened_from_the_version_that_was_found(tenant: Tenant)
     ],
     ids=str,
 )
-def test_wrong_wishes_are_refused_by_place(book: Tenant, body: dict[str, Any], loc: list[str]) -> None:
+def test_expand_invalid_options_are_422_with_location(book: Tenant, body: dict[str, Any], loc: list[str]) -> None:
     reply = book.admin.post(f"{KB}/search", json={"query": "lantern", **body})
     assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, loc)
 
 
-def test_dynamic_documents_are_left_out_when_asked(tenant: Tenant) -> None:
+def test_exclude_dynamic_leaves_out_dynamic_documents(tenant: Tenant) -> None:
     post_text(tenant, "the harbor stays")
     post_text(tenant, "the harbor of today", dynamic=True)
     post_text(tenant, "the harbor of tomorrow", dynamic=True, metadata={"kind": "note"})

@@ -52,33 +52,33 @@ RANKED: list[tuple[str, list[tuple[float, Hits]], Hits]] = [
 ]
 
 
-def lanes(given: list[tuple[float, Hits]]) -> list[RankedList[str]]:
+def ranked_lists(given: list[tuple[float, Hits]]) -> list[RankedList[str]]:
     return [RankedList(weight, hits) for weight, hits in given]
 
 
 @pytest.mark.parametrize(("given", "fused"), [row[1:] for row in WEIGHTED], ids=[row[0] for row in WEIGHTED])
-def test_weighted(given: list[tuple[float, Hits]], fused: Hits) -> None:
-    assert fuse_weighted(lanes(given)) == fused
+def test_fuse_weighted_returns_expected_scores(given: list[tuple[float, Hits]], fused: Hits) -> None:
+    assert fuse_weighted(ranked_lists(given)) == fused
 
 
 @pytest.mark.parametrize(("given", "fused"), [row[1:] for row in RANKED], ids=[row[0] for row in RANKED])
-def test_reciprocal_ranks(given: list[tuple[float, Hits]], fused: Hits) -> None:
-    result = fuse_rrf(lanes(given))
+def test_fuse_rrf_returns_expected_scores(given: list[tuple[float, Hits]], fused: Hits) -> None:
+    result = fuse_rrf(ranked_lists(given))
     assert [key for key, _ in result] == [key for key, _ in fused]
     assert [score for _, score in result] == pytest.approx([score for _, score in fused])
 
 
-def test_smaller_k_favours_the_top() -> None:
-    given = lanes([(1.0, [("a", 1.0), ("b", 1.0)]), (1.0, [("b", 1.0), ("c", 1.0)])])
+def test_fuse_rrf_smaller_k_favours_the_top() -> None:
+    given = ranked_lists([(1.0, [("a", 1.0), ("b", 1.0)]), (1.0, [("b", 1.0), ("c", 1.0)])])
     assert fuse_rrf(given, k=1) == [("b", 1 / 3 + 1 / 2), ("a", 1 / 2), ("c", 1 / 3)]
 
 
-def test_keys_need_not_be_text() -> None:
+def test_fuse_accepts_keys_of_any_type() -> None:
     keys = [UUID(int=number) for number in (2, 1)]
     assert [key for key, _ in fuse_weighted([RankedList(1.0, [(key, 1.0) for key in keys])])] == sorted(keys)
 
 
-def test_random_lanes_against_the_definitions() -> None:
+def test_fuse_random_lists_equal_definitions() -> None:
     rng = random.Random(11)
     for _ in range(200):
         given = [

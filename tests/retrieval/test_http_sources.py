@@ -97,22 +97,22 @@ async def failing() -> list[Hit]:
     raise SearchUnavailable
 
 
-async def test_lanes_and_sources_are_asked_at_the_same_time(site: SiteSearchServer, sources: HttpSourceClient) -> None:
+async def test_http_source_and_retrievers_run_concurrently(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     site.fail("late")
 
-    async def lanes() -> list[Hit]:
+    async def retrieve() -> list[Hit]:
         # Neither continues before the other has begun.
         assert await asyncio.to_thread(site.arrived.wait, 30)
         site.released.set()
         return [LOCAL]
 
     search = outside(sources, view(site))
-    found = await ask(search, lanes)
+    found = await ask(search, retrieve)
     assert [one.is_external for one in found] == [False, True, True, True]
     assert search.search_run.warnings == []
 
 
-async def test_the_sources_answer_where_the_lanes_cannot(site: SiteSearchServer, sources: HttpSourceClient) -> None:
+async def test_http_source_answers_if_retrievers_fail(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     search = outside(sources, view(site))
     assert {one.text_span.text for one in await ask(search, failing)} <= {text for _, text in PAGES.values()}
     assert search.search_run.warnings == [
@@ -123,18 +123,18 @@ async def test_the_sources_answer_where_the_lanes_cannot(site: SiteSearchServer,
         await ask(search, failing)
 
 
-async def test_a_refused_search_asks_nobody_on(site: SiteSearchServer, sources: HttpSourceClient) -> None:
+async def test_http_source_refused_search_cancels_requests(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     site.fail("late")
 
-    async def lanes() -> list[Hit]:
+    async def retrieve() -> list[Hit]:
         await asyncio.to_thread(site.arrived.wait, 30)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await ask(outside(sources, view(site)), lanes)
+        await ask(outside(sources, view(site)), retrieve)
 
 
-async def test_only_so_many_are_asked(site: SiteSearchServer, sources: HttpSourceClient) -> None:
+async def test_http_source_requests_are_limited_per_search(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     search = outside(sources, *(view(site, number) for number in range(MAX_SOURCES + 2)))
     await ask(search, local)
     assert len(site.received) == MAX_SOURCES
@@ -145,16 +145,14 @@ async def test_only_so_many_are_asked(site: SiteSearchServer, sources: HttpSourc
     ]
 
 
-async def test_scores_are_those_of_the_source_or_of_its_order(
-    site: SiteSearchServer, sources: HttpSourceClient
-) -> None:
+async def test_http_source_scores_are_values_or_ranks(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     by_place = await ask(outside(sources, view(site)), None)
     assert [one.score for one in by_place] == pytest.approx([1.0, 2 / 3, 1 / 3])
     by_score = await ask(outside(sources, view(site, score="rank")), None)
     assert [one.score for one in by_score] == pytest.approx([1.0, 1.0, 0.5])
 
 
-async def test_queries_of_one_source_become_one_list(site: SiteSearchServer, sources: HttpSourceClient) -> None:
+async def test_http_source_queries_become_one_list(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     search = outside(sources, view(site), transformers=[])
     found = await ask(search, None, "lighthouse", "lighthouse ferry", "the ferry", "children", "a fifth")
     texts = [one.text_span.text for one in found]
@@ -162,7 +160,7 @@ async def test_queries_of_one_source_become_one_list(site: SiteSearchServer, sou
     assert search.queries_by_source == {UUID(int=1): ["lighthouse", "lighthouse ferry", "the ferry", "children"]}
 
 
-async def test_what_is_no_word_is_not_asked_for(site: SiteSearchServer, sources: HttpSourceClient) -> None:
+async def test_http_source_query_without_text_is_skipped(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     search = outside(sources, view(site))
     found = fuse_sources(
         await search.run_with(local, [Query(vector=np.ones(1, np.float32))], top_k=5, get_weight=plain)

@@ -24,7 +24,7 @@ from app.retrieval.strategies.plugin_strategy import wrap_plugin_strategy
 from app.retrieval.strategies.strategy import NoStrategyOptions, SearchContext, Strategy
 from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavailable
 from tests.ingestion.workshop import Workshop, add_text
-from tests.retrieval.statements import nothing_lent, statements
+from tests.retrieval.statements import all_returned, statements
 
 LOOKED_UP, ASSURED = "from knowledge_base k join search_index i", "require_unchanged"
 
@@ -51,13 +51,15 @@ async def sent_by(workshop: Workshop, services: TenantServices, **wishes: Any) -
     return sum(LOOKED_UP in sql for sql in sent), sum(ASSURED in sql for sql in sent)
 
 
-async def test_it_is_read_once_and_made_sure_of_by_every_search(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_knowledge_base_is_read_once_and_checked_by_every_search(
+    workshop: Workshop, tenant: TenantServices
+) -> None:
     assert await sent_by(workshop, tenant) == (0, 1)
     assert await sent_by(workshop, tenant, strategy="lexical", filter={"n": 1}) == (0, 1)
     assert await sent_by(workshop, tenant, knowledge_bases=["default", "default"]) == (0, 1)
 
 
-async def test_what_is_to_be_chosen_is_read(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_knowledge_base_choice_reads_from_database(workshop: Workshop, tenant: TenantServices) -> None:
     assert await sent_by(workshop, tenant, knowledge_bases=None) == (1, 0)
     assert await sent_by(workshop, tenant, routing=RoutingOptions(1)) == (1, 0)
 
@@ -70,7 +72,7 @@ async def test_what_is_to_be_chosen_is_read(workshop: Workshop, tenant: TenantSe
         "update knowledge_base set metadata_filter = metadata_filter",
     ],
 )
-async def test_after_a_change_by_somebody_else_it_is_read_anew(
+async def test_knowledge_base_changed_by_other_process_is_read_again(
     workshop: Workshop, tenant: TenantServices, change: str
 ) -> None:
     await workshop.owner.execute(f"{change} where tenant_id = $1", tenant.principal.tenant_id)
@@ -79,7 +81,7 @@ async def test_after_a_change_by_somebody_else_it_is_read_anew(
     assert len((await search(tenant)).hits) == (2 if "top_k" in change else 3)
 
 
-async def test_documents_come_and_go_without_it(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_document_changes_do_not_invalidate_knowledge_base(workshop: Workshop, tenant: TenantServices) -> None:
     document = await add_text(tenant, "the lantern of nowhere")
     await workshop.ingest(document)
     assert await sent_by(workshop, tenant) == (0, 1)
@@ -99,7 +101,7 @@ async def test_documents_come_and_go_without_it(workshop: Workshop, tenant: Tena
     ],
     ids=str,
 )
-async def test_one_that_is_deleted_is_not_there_whatever_is_asked(
+async def test_deleted_knowledge_base_is_not_found_by_any_search(
     workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any]
 ) -> None:
     kept = tenant.resources.knowledge_base_cache
@@ -126,9 +128,7 @@ class SilentEmbedder:
         raise EmbeddingUnavailable
 
 
-async def test_one_that_is_deleted_is_not_there_when_no_model_answers(
-    workshop: Workshop, tenant: TenantServices
-) -> None:
+async def test_deleted_knowledge_base_is_not_found_without_model(workshop: Workshop, tenant: TenantServices) -> None:
     """A query without words and without a vector opens no transaction."""
     silent = Embedders(cast(Embedder, SilentEmbedder(tenant.resources.embedders.default)))
     services = TenantServices(tenant.principal, replace(tenant.resources, embedders=silent))
@@ -141,7 +141,9 @@ async def test_one_that_is_deleted_is_not_there_when_no_model_answers(
         await search(services, "the of and")
 
 
-async def test_an_index_of_another_model_is_no_longer_refused(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_index_of_other_model_is_refused_until_it_is_changed_back(
+    workshop: Workshop, tenant: TenantServices
+) -> None:
     made_with = (
         "update search_index set identity = jsonb_set(identity, '{model}', to_jsonb($2::text)) where tenant_id = $1"
     )
@@ -154,13 +156,13 @@ async def test_an_index_of_another_model_is_no_longer_refused(workshop: Workshop
     assert len((await search(tenant, strategy="dense")).hits) == 3
 
 
-async def test_a_narrowed_key_does_not_find_what_others_have_searched(tenant: TenantServices) -> None:
+async def test_cache_does_not_extend_rights_of_restricted_key(tenant: TenantServices) -> None:
     narrowed = replace(tenant.principal, knowledge_base_ids=frozenset({generate_id()}))
     with pytest.raises(KnowledgeBaseNotFound):
         await search(TenantServices(narrowed, tenant.resources))
 
 
-async def test_what_another_tenant_has_is_never_as_it_was(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_cache_entry_of_other_tenant_is_always_stale(workshop: Workshop, tenant: TenantServices) -> None:
     kept, other = await tenant.knowledge_bases.find("default"), await workshop.new_tenant()
     states = {kept.row.id: kept.cache_token}
     async with replace(tenant.db, expected_states=states).transaction():
@@ -172,17 +174,17 @@ async def test_what_another_tenant_has_is_never_as_it_was(workshop: Workshop, te
         with pytest.raises(StaleCacheError):
             async with wrong.transaction():
                 pass
-    await nothing_lent(workshop)
+    await all_returned(workshop)
 
 
-async def test_the_same_name_of_another_tenant_is_another(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_same_name_of_other_tenant_is_separate(workshop: Workshop, tenant: TenantServices) -> None:
     other = await workshop.new_tenant()
     assert (await search(other)).hits == []
     assert (await search(other)).hits == []
     assert len((await search(tenant)).hits) == 3
 
 
-async def test_a_shared_one_of_its_name_is_found_when_it_comes(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_new_shared_knowledge_base_is_found(workshop: Workshop, tenant: TenantServices) -> None:
     name = "handbook"
     await tenant.knowledge_bases.create(NewKnowledgeBase(name))
     for _ in range(2):
@@ -197,7 +199,7 @@ async def test_a_shared_one_of_its_name_is_found_when_it_comes(workshop: Worksho
     assert (await search(tenant, knowledge_bases=[name])).hits == []
 
 
-async def test_what_the_first_try_told_is_not_told(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_warnings_of_first_attempt_are_dropped(workshop: Workshop, tenant: TenantServices) -> None:
     """The first attempt used another model's index, which the second does not use."""
     made_with = (
         "update search_index set identity = jsonb_set(identity, '{model}', to_jsonb($2::text)) where tenant_id = $1"
@@ -210,14 +212,14 @@ async def test_what_the_first_try_told_is_not_told(workshop: Workshop, tenant: T
     assert list((await search(tenant)).warnings) == []
 
 
-async def test_models_are_asked_after_it_was_made_sure_of(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_models_are_called_after_revision_check(workshop: Workshop, tenant: TenantServices) -> None:
     """A strategy that generates queries checks the revision first."""
     transformers = ["keywords"]
     await search(tenant, transformers=transformers)
     assert await sent_by(workshop, tenant, transformers=transformers) == (0, 2)
 
 
-async def test_a_plugins_strategy_is_not_blamed_for_it() -> None:
+async def test_plugin_strategy_is_not_blamed_for_restart() -> None:
     """The restart of a search is no failure of the strategy."""
 
     async def run(_context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
@@ -232,7 +234,7 @@ async def test_a_plugins_strategy_is_not_blamed_for_it() -> None:
     assert (course.degraded_steps, course.notices) == ({}, [])
 
 
-async def test_only_so_many_are_kept_and_no_http_sources(tenant: TenantServices) -> None:
+async def test_knowledge_base_cache_is_limited_and_excludes_http_sources(tenant: TenantServices) -> None:
     known, tenant_id = KnowledgeBaseCache(), tenant.principal.tenant_id
     plain = await tenant.knowledge_bases.find("default")
     for number in range(MAX_ENTRIES + 1):

@@ -41,22 +41,22 @@ def found_by(tenant: Tenant, query: str, *, kb: str = "mixed", strategy: str = "
 
 
 @pytest.mark.parametrize("language", sorted(TEXTS))
-def test_each_is_found_by_other_forms_of_its_words(library: Tenant, language: str) -> None:
+def test_document_of_any_language_is_found_by_other_word_forms(library: Tenant, language: str) -> None:
     text, query = TEXTS[language]
     assert found_by(library, query)[0]["text"] == text
 
 
-def test_a_number_is_found_whatever_the_language(library: Tenant) -> None:
+def test_number_is_found_in_any_language(library: Tenant) -> None:
     assert [result["text"] for result in found_by(library, "4711")] == [UNKNOWN]
 
 
-def test_a_stop_word_of_one_language_asks_for_a_word_of_another(library: Tenant) -> None:
+def test_stop_word_of_one_language_finds_word_of_another(library: Tenant) -> None:
     text = "Roses die in December."
     library.add_text(text, kb="mixed")
     assert [result["text"] for result in found_by(library, "die")] == [text]
 
 
-def test_another_version_may_be_in_another_language(library: Tenant) -> None:
+def test_new_version_may_have_another_language(library: Tenant) -> None:
     first = library.add_text("Der Vertrag endet nach den Ferien.", kb="mixed", external_id="changing")
     second = library.add_text("Le contrat se termine après les voyages.", kb="mixed", external_id="changing")
     assert first["id"] == second["id"]
@@ -65,7 +65,7 @@ def test_another_version_may_be_in_another_language(library: Tenant) -> None:
     assert not found_by(library, "Ferien")
 
 
-def test_one_language_scores_as_if_it_were_set(service: Service) -> None:
+def test_auto_with_one_language_scores_like_fixed_language(service: Service) -> None:
     tenant = service.create_tenant("one language")
     for name, language in (("auto", "auto"), ("set", "english")):
         made = tenant.admin.post("/v1/knowledge-bases", json={"name": name, "language": language})
@@ -80,20 +80,20 @@ def test_one_language_scores_as_if_it_were_set(service: Service) -> None:
     assert scores[0] == scores[1]
 
 
-def test_an_empty_knowledge_base_has_no_words(service: Service, tenant: Tenant) -> None:
+def test_empty_knowledge_base_has_no_terms(service: Service, tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "empty", "language": "auto"}).raise_for_status()
     assert found_by(tenant, "anything", kb="empty") == []
     assert found_by(tenant, "anything", kb="empty", strategy="hybrid") == []
 
 
-def test_what_languages_there_are(tenant: Tenant) -> None:
+def test_capabilities_list_languages(tenant: Tenant) -> None:
     known = tenant.admin.get("/v1/capabilities").json()["languages"]
     assert {"auto", *TEXTS} <= set(known)
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "x", "language": "automatic"})
     assert problem(made, 422, "invalid")["errors"]
 
 
-def test_a_document_has_the_language_that_is_set(tenant: Tenant) -> None:
+def test_document_shows_fixed_language(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "german", "language": "german"}).raise_for_status()
     assert tenant.add_text("The language is not looked at here.", kb="german")["language"] == "german"
     queued = tenant.admin.post("/v1/knowledge-bases/german/documents", json={"text": "Another text."})

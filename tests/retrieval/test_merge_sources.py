@@ -36,7 +36,7 @@ Given = list[tuple[float, list[tuple[str, float]]]]
         ([(1.0, [("a", -1.0), ("b", -2.0), ("c", -5.0)])], [("a", 1.0), ("b", 0.75), ("c", 0.0)]),
     ],
 )
-def test_merging(given: Given, merged: list[tuple[str, float]]) -> None:
+def test_merge_sources_scales_scores(given: Given, merged: list[tuple[str, float]]) -> None:
     sources = [SourceHits(scale, [hit(text, score) for text, score in hits]) for scale, hits in given]
     assert [(one.chunk.content, one.score) for one in merge_sources(sources)] == merged
 
@@ -51,30 +51,30 @@ def test_merging(given: Given, merged: list[tuple[str, float]]) -> None:
         (["", " ", "a", ""], [0, 1, 2, 3]),
     ],
 )
-def test_equal_texts_of_several_knowledge_bases_once(texts: list[str], kept: list[int]) -> None:
+def test_deduplicate_hits_equal_texts_of_knowledge_bases_appear_once(texts: list[str], kept: list[int]) -> None:
     hits = [hit(text, 1.0 - place / 10, ordinal=place, index=place) for place, text in enumerate(texts)]
     assert [one.chunk.ordinal for one in deduplicate_hits(hits)] == kept
 
 
-def test_equal_texts_of_one_knowledge_base_are_documents_of_their_own() -> None:
+def test_deduplicate_hits_equal_texts_of_one_knowledge_base_stay() -> None:
     indexes = [1, 2, 1, 1, 2]
     hits = [hit("a", 1.0 - place / 10, document=place, index=index) for place, index in enumerate(indexes)]
     assert [one.document.id.int for one in deduplicate_hits(hits)] == [0, 2, 3]
 
 
-def test_the_text_that_is_shown_counts() -> None:
+def test_deduplicate_hits_compares_shown_text() -> None:
     wide = TextSpan("the whole section", 0, 17)
     hits = [replace(hit(text, 1.0, index=place), expanded_span=wide) for place, text in enumerate("ab")]
     assert deduplicate_hits(hits) == hits[:1]
 
 
-def test_one_source_stays_as_it_is() -> None:
+def test_fuse_sources_one_source_is_unchanged() -> None:
     hits = [hit("a", 0.8), hit("b", 0.4), hit("a", 0.4, ordinal=1)]
     assert fuse_sources([SourceHits(2.0, hits), SourceHits(1.0, [])]) == hits
     assert fuse_sources([]) == []
 
 
-def test_several_sources_are_one_list_with_equal_texts_once() -> None:
+def test_fuse_sources_several_sources_become_one_list() -> None:
     theirs = [hit("b", 30.0, index=1), hit("c", 15.0, index=1)]
     sources = [SourceHits(1.0, [hit("a", 0.8), hit("b", 0.4)]), SourceHits(0.5, theirs)]
     assert [(one.chunk.content, one.score) for one in fuse_sources(sources)] == [("a", 1.0), ("b", 0.5), ("c", 0.25)]

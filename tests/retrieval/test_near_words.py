@@ -38,7 +38,7 @@ async def tenant(workshop: Workshop) -> TenantServices:
     return services
 
 
-async def asked(services: TenantServices, call: RetrieverQuery, *, size: int) -> list[Row]:
+async def lexical_rows(services: TenantServices, call: RetrieverQuery, *, size: int) -> list[Row]:
     """Return the lexical retriever's rows, best first."""
     async with services.documents.db.read_transaction() as reader:
         found: list[RetrieverHits] = await RetrievalRepository(reader).run_retrievers([call], size=size)
@@ -53,7 +53,7 @@ async def asked(services: TenantServices, call: RetrieverQuery, *, size: int) ->
 @pytest.mark.parametrize("size", [3, 1000])
 @pytest.mark.parametrize("filter", FILTERS, ids=str)
 @pytest.mark.parametrize("scope", [DocumentScope(), DocumentScope(user_id="u")], ids=["tenant", "user"])
-async def test_what_is_near_of_what_the_lane_finds(
+async def test_near_words_equals_lexical_retriever_above_threshold(
     tenant: TenantServices, scope: DocumentScope, filter: dict[str, Any] | None, size: int
 ) -> None:
     kb = await tenant.knowledge_bases.find("default")
@@ -66,17 +66,17 @@ async def test_what_is_near_of_what_the_lane_finds(
             tenant.principal.tenant_id, kb.index.id, kb.index.dim, vector, terms, keys, visible,
             compile_filter(filter), only_similarity=True,
         )  # fmt: skip
-        whole = await asked(tenant, call, size=1000)
+        whole = await lexical_rows(tenant, call, size=1000)
         for least in (-1.0, 0.1, 0.3, 0.5, 1.0):
             near = [row for row in whole if row[2] is None or row[2] >= least]
-            assert await asked(tenant, replace(call, min_similarity=least), size=size) == near[:size]
+            assert await lexical_rows(tenant, replace(call, min_similarity=least), size=size) == near[:size]
             counts.add(len(near))
         # Near to one of several vectors: only to the last one, because its own vector is the opposite of the
         # query's.
         opposite = replace(call, vector=-vector, other_vectors=[-vector, vector])
         for least in (0.1, 0.3, 0.5):
             near = [row for row in whole if row[2] is None or row[2] >= least]
-            found = await asked(tenant, replace(opposite, min_similarity=least), size=size)
+            found = await lexical_rows(tenant, replace(opposite, min_similarity=least), size=size)
             assert [row[:2] for row in found] == [row[:2] for row in near[:size]]
             assert [row[2] for row in found] == pytest.approx([row[2] and -row[2] for row in near[:size]], abs=1e-6)
     assert len(counts) > 3

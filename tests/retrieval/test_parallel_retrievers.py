@@ -19,7 +19,7 @@ from app.retrieval.types import Hit, SearchRequest, SearchResult, SearchUnavaila
 from app.warnings import ServiceWarning
 from harness.databases import run_sql
 from tests.ingestion.workshop import Workshop
-from tests.retrieval.statements import nothing_lent, statements
+from tests.retrieval.statements import all_returned, statements
 
 FILTER = {"kind": "a"}
 SNAPSHOT = "pg_export_snapshot"
@@ -50,7 +50,7 @@ async def find(services: TenantServices, query: str = "lantern moss", **wishes: 
     return await services.retrieval.search(request)
 
 
-def told(result: SearchResult) -> list[Hit]:
+def hits_of(result: SearchResult) -> list[Hit]:
     """Return the hits without their ranks."""
     return [replace(hit, ranks=()) for hit in result.hits]
 
@@ -66,12 +66,14 @@ async def sent_by(workshop: Workshop, services: TenantServices, *, lent: int = 0
     [{}, {"filter": {"number": {"lt": 9}}}, {"query": "moss"}, {"score_threshold": 0.1}, {"return_vectors": True}],
     ids=str,
 )
-async def test_what_is_found_is_the_same(workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any]) -> None:
+async def test_parallel_search_returns_same_results(
+    workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any]
+) -> None:
     beside = await find(tenant, **wishes)
     await be(workshop, "exact")
     together = await find(tenant, **wishes)
     assert len(beside.hits) > 2
-    assert (told(beside), list(beside.warnings)) == (told(together), list(together.warnings))
+    assert (hits_of(beside), list(beside.warnings)) == (hits_of(together), list(together.warnings))
     if "query" not in wishes:
         assert {hit.scores.dense is not None and hit.scores.lexical is not None for hit in beside.hits} == {True}
 
@@ -90,7 +92,7 @@ async def test_what_is_found_is_the_same(workshop: Workshop, tenant: TenantServi
     ],
     ids=str,
 )
-async def test_only_where_both_lanes_are_slow(
+async def test_parallel_search_runs_only_if_both_retrievers_are_slow(
     workshop: Workshop, tenant: TenantServices, wishes: dict[str, Any], state: str, snapshots: int
 ) -> None:
     await be(workshop, state)
@@ -101,10 +103,10 @@ async def test_only_where_both_lanes_are_slow(
     assert sum("hybrid_search" in sql for sql in sent) == 1 + snapshots
 
 
-async def test_where_connections_are_wanted_one_is_enough(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_parallel_search_uses_one_connection_if_others_wait(workshop: Workshop, tenant: TenantServices) -> None:
     pool: Any = workshop.resources.database.engine.sync_engine.pool
     half = pool.size() // 2
-    await nothing_lent(workshop)
+    await all_returned(workshop)
     async with AsyncExitStack() as busy:
         for _ in range(half):
             await busy.enter_async_context(workshop.resources.database.transaction(None))
@@ -113,13 +115,13 @@ async def test_where_connections_are_wanted_one_is_enough(workshop: Workshop, te
     assert sum(SNAPSHOT in sql for sql in await sent_by(workshop, tenant)) == 1
 
 
-async def test_where_no_second_connection_is_to_be_had_one_is_enough(
+async def test_parallel_search_falls_back_to_one_connection(
     workshop: Workshop, tenant: TenantServices, postgres_server: EmbeddedPostgres, caplog: pytest.LogCaptureFixture
 ) -> None:
-    expected = told(await find(tenant))
+    expected = hits_of(await find(tenant))
     name, superuser = workshop.urls.app.rpartition("/")[2], postgres_server.build_url("postgres")
     engine = workshop.resources.database.engine
-    await nothing_lent(workshop)
+    await all_returned(workshop)
     await engine.dispose()
     async with workshop.resources.database.transaction(None):
         pass  # the only pool from here on
@@ -127,20 +129,20 @@ async def test_where_no_second_connection_is_to_be_had_one_is_enough(
     try:
         with caplog.at_level(logging.WARNING, logger="app"):
             result = await find(tenant)
-        await nothing_lent(workshop)
+        await all_returned(workshop)
         assert engine.sync_engine.pool.checkedin() == 1  # type: ignore[attr-defined]
     finally:
         await asyncio.to_thread(run_sql, superuser, f"alter database {name} connection limit -1")
-    assert (told(result), list(result.warnings), list(result.degraded_steps)) == (expected, [], [])
+    assert (hits_of(result), list(result.warnings), list(result.degraded_steps)) == (expected, [], [])
     assert [record.getMessage() for record in caplog.records] == ["search.parallel_run_failed"]
 
 
-async def test_many_at_once(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_many_parallel_searches_do_not_deadlock(workshop: Workshop, tenant: TenantServices) -> None:
     """More searches than connections: no deadlock, and all return."""
-    expected = told(await find(tenant))
+    expected = hits_of(await find(tenant))
     for result in await asyncio.gather(*(find(tenant) for _ in range(60))):
-        assert (told(result), list(result.warnings)) == (expected, [])
-    await nothing_lent(workshop)  # the usage meter has a separate connection during that time
+        assert (hits_of(result), list(result.warnings)) == (expected, [])
+    await all_returned(workshop)  # the usage meter has a separate connection during that time
 
 
 async def lock(workshop: Workshop, *tables: str) -> asyncpg.Connection:
@@ -150,7 +152,7 @@ async def lock(workshop: Workshop, *tables: str) -> asyncpg.Connection:
 
 
 @pytest.mark.parametrize(("table", "silent"), [("chunk_embedding", "dense"), ("chunk_lexical", "lexical")])
-async def test_one_lane_answers_while_the_other_is_locked(
+async def test_parallel_search_one_retriever_answers_if_other_is_locked(
     workshop: Workshop, tenant: TenantServices, table: str, silent: str
 ) -> None:
     locked = await lock(workshop, table)
@@ -163,7 +165,7 @@ async def test_one_lane_answers_while_the_other_is_locked(
     assert list((await find(tenant)).warnings) == []
 
 
-async def test_no_lane_is_never_an_empty_answer(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_parallel_search_without_retrievers_is_unavailable(workshop: Workshop, tenant: TenantServices) -> None:
     locked = await lock(workshop, "chunk_embedding", "chunk_lexical")
     try:
         with pytest.raises(SearchUnavailable):
@@ -174,7 +176,9 @@ async def test_no_lane_is_never_an_empty_answer(workshop: Workshop, tenant: Tena
 
 
 @pytest.mark.parametrize("after", [0.0, 0.005, 0.02])
-async def test_a_caller_who_goes_away_leaves_nothing(workshop: Workshop, tenant: TenantServices, after: float) -> None:
+async def test_parallel_search_cancelled_leaves_nothing(
+    workshop: Workshop, tenant: TenantServices, after: float
+) -> None:
     locked = await lock(workshop, "chunk_embedding")
     try:
         search = asyncio.create_task(find(tenant, query="lantern"))
@@ -182,7 +186,7 @@ async def test_a_caller_who_goes_away_leaves_nothing(workshop: Workshop, tenant:
         search.cancel()
         with pytest.raises(asyncio.CancelledError):
             await search
-        await nothing_lent(workshop)
+        await all_returned(workshop)
     finally:
         await locked.close()
     assert len((await find(tenant)).hits) == 8

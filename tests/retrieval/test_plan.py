@@ -43,7 +43,7 @@ async def pretend(service: Service, tenant_id: UUID, chunks: int, vector_index: 
     ],
     ids=str,
 )
-def test_the_plan_follows_size_share_and_index(
+def test_plan_follows_size_share_and_index(
     service: Service, tenant: Tenant, chunks: int, vector_index: str, body: dict[str, Any], plan: tuple[str, str]
 ) -> None:
     for kind in ("a", "b"):
@@ -76,7 +76,7 @@ def test_the_plan_follows_size_share_and_index(
     ],
     ids=str,
 )
-def test_an_index_is_counted_on_only_where_there_is_one(
+def test_plan_uses_vector_index_only_if_it_exists(
     service: Service, tenth: Tenant, filter: dict[str, Any], dense: str
 ) -> None:
     body = {"query": "harbor", "explain": True, "filter": filter}
@@ -99,7 +99,7 @@ def tenth(service: Service) -> Tenant:
 
 
 @pytest.mark.parametrize(("vector_index", "share"), [("hnsw", 0.1), ("exact", 1.0)])
-async def test_a_small_one_is_sampled_only_with_a_vector_index(
+async def test_plan_of_small_index_is_sampled_only_with_vector_index(
     service: Service, tenth: Tenant, vector_index: str, share: float
 ) -> None:
     tenant_id = decode_id("ten", tenth.id)
@@ -134,7 +134,7 @@ async def test_a_small_one_is_sampled_only_with_a_vector_index(
     ],
     ids=str,
 )
-async def test_the_quicker_way(
+async def test_prefers_hnsw_chooses_the_faster_way(
     database: DatabaseUrls, chunks: int, share: float, reach: float, rows: int, index: bool
 ) -> None:
     owner = await asyncpg.connect(database.owner)

@@ -26,7 +26,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
-def test_hostile_text_stays_material(text: str) -> None:
+def test_build_prompt_hostile_text_is_inside_data(text: str) -> None:
     system, user = build_prompt(
         "do it.", {"query": text, "conversation": [{"index": 0, "role": "user", "content": text}]}
     )
@@ -42,7 +42,7 @@ def test_hostile_text_stays_material(text: str) -> None:
     assert not any(mark in user.content for mark in ("[INST", "[/INST", "[SYSTEM"))
 
 
-def test_a_conversation_keeps_its_places() -> None:
+def test_select_recent_turns_preserves_positions() -> None:
     messages = [Message("customer", " one "), Message("tool", " \n"), Message("agent", "two"), Message("customer", "?")]
     assert select_recent_turns(messages) == [
         {"index": 0, "role": "customer", "content": "one"},
@@ -52,7 +52,7 @@ def test_a_conversation_keeps_its_places() -> None:
     assert select_recent_turns([]) == []
 
 
-def test_the_newest_turns_have_room() -> None:
+def test_select_recent_turns_prefers_newest() -> None:
     turns = MAX_CONVERSATION_CHARACTERS // MAX_TURN_CHARACTERS
     long = "y" * MAX_TURN_CHARACTERS
     messages = [Message("user", f"{number}{long}!") for number in range(10)]

@@ -135,7 +135,7 @@ def postings_of(entries: Sequence[LexicalEntry]) -> Postings:
 
 
 @pytest.fixture(scope="module")
-async def lane(database: DatabaseUrls) -> AsyncIterator[Lane]:
+async def filled(database: DatabaseUrls) -> AsyncIterator[Lane]:
     async with open_maintained_database(database, threshold=CHUNKS) as world:
         index, rng = await world.new_index(3), random.Random(4)
         texts = [rng.choices(TERMS, COMMON, k=rng.randint(3, 40)) for _ in range(CHUNKS)]
@@ -174,14 +174,14 @@ def questions() -> list[list[str]]:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", FILTERS)
-async def test_the_best_are_found_without_scoring_all(lane: Lane, size: str, name: str) -> None:
+async def test_pruned_search_equals_full_scoring(filled: Lane, size: str, name: str) -> None:
     chunks, vector_index, looks_up = SIZES[size]
-    await lane.pretend(chunks, vector_index)
+    await filled.pretend(chunks, vector_index)
     for terms in questions():
-        wanted = lane.expected(terms, FILTERS[name], chunks=chunks)
+        wanted = filled.expected(terms, FILTERS[name], chunks=chunks)
         best = sorted(wanted.values(), reverse=True)
         for k in (1, 60):
-            found = await lane.search(terms, FILTERS[name], k=k, looks_up=looks_up)
+            found = await filled.search(terms, FILTERS[name], k=k, looks_up=looks_up)
             assert [score for _, score in found] == pytest.approx(best[:k], rel=1e-6, abs=1e-5), (terms, k)
             assert [score for _, score in found] == pytest.approx([wanted[id_] for id_, _ in found], rel=1e-6, abs=1e-5)
             assert len({id_ for id_, _ in found}) == len(found)

@@ -33,14 +33,14 @@ def embed(known: QueryVectorCache, embedder: CountingEmbedder, tenant: UUID, *te
     return [vector.tolist() for vector in vectors]
 
 
-def test_only_what_is_not_known_is_asked_for_and_each_text_once() -> None:
+def test_query_vectors_are_requested_once_per_text() -> None:
     known, embedder = QueryVectorCache(), CountingEmbedder()
     assert embed(known, embedder, ONE, "a", "bb", "a") == [[1, 1], [2, 1], [1, 1]]
     assert embed(known, embedder, ONE, "ccc", "bb") == [[3, 1], [2, 1]]
     assert embedder.asked == ["a", "bb", "ccc"]
 
 
-def test_nothing_is_known_to_another_tenant_or_of_another_model() -> None:
+def test_query_vectors_are_separate_by_tenant_and_model() -> None:
     known, embedder = QueryVectorCache(), CountingEmbedder()
     embed(known, embedder, ONE, "a")
     embed(known, embedder, OTHER, "a")
@@ -49,7 +49,7 @@ def test_nothing_is_known_to_another_tenant_or_of_another_model() -> None:
     assert embedder.asked == ["a"] * 3
 
 
-def test_the_longest_unasked_goes_first() -> None:
+def test_query_vectors_least_recently_used_is_evicted() -> None:
     known, embedder = QueryVectorCache(), CountingEmbedder()
     texts = [str(number) for number in range(MAX_CACHED_VECTORS)]
     embed(known, embedder, ONE, *texts)
@@ -59,7 +59,7 @@ def test_the_longest_unasked_goes_first() -> None:
     assert embedder.asked == [texts[1]]
 
 
-def test_long_texts_are_not_kept() -> None:
+def test_query_vectors_of_long_texts_are_not_cached() -> None:
     known, embedder = QueryVectorCache(), CountingEmbedder()
     for size in (MAX_CACHED_CHARACTERS, MAX_CACHED_CHARACTERS + 1):
         embedder.asked.clear()

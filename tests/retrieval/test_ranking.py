@@ -35,7 +35,7 @@ def collected(*lists: RetrieverHits) -> tuple[Sequence[object], Sequence[object]
     return dense, found.lexical, found.similarity
 
 
-def test_a_query_has_one_list_a_lane_best_first_and_ties_by_index_and_chunk() -> None:
+def test_group_by_query_gives_one_ordered_list_per_retriever() -> None:
     dense, lexical, _ = collected(
         listed(1, "dense", (7, 0.5, 0.5)),
         listed(0, "dense", (9, 0.5, 0.5), (8, 0.5, 0.5), (5, 0.9, 0.9)),
@@ -45,7 +45,7 @@ def test_a_query_has_one_list_a_lane_best_first_and_ties_by_index_and_chunk() ->
     assert lexical == [[], [(key(FIRST, 6), 3.0)]]
 
 
-def test_of_several_queries_the_best_cosine_is_known_and_none_where_none_was_told() -> None:
+def test_group_by_query_similarity_is_highest_cosine() -> None:
     _, _, similarity = collected(
         listed(0, "dense", (5, 0.2, 0.2), (6, -0.4, -0.4)),
         listed(2, "lexical", (5, 3.0, 0.7), (6, 2.0, -0.6), (4, 1.0, None)),
@@ -66,7 +66,7 @@ def of_two_models() -> RetrieverResults:
     return group_by_query(CALLS, lists, query_count=2, models=(0, 1))
 
 
-def test_each_model_has_dense_lists_of_its_own() -> None:
+def test_group_by_query_models_have_separate_dense_lists() -> None:
     found = of_two_models()
     assert found.dense == [
         [[(key(FIRST, 5), 0.9), (key(FIRST, 6), 0.8)], [(key(FIRST, 6), 0.7)]],
@@ -80,7 +80,7 @@ def test_each_model_has_dense_lists_of_its_own() -> None:
     ]
 
 
-def test_cosines_of_two_models_are_scaled_apart() -> None:
+def test_rank_by_cosine_scales_models_separately() -> None:
     assert rank_by_cosine(of_two_models()) == [
         (key(FIRST, 5), 1.0),
         (key(SECOND, 7), 1.0),
@@ -96,7 +96,7 @@ def test_cosines_of_two_models_are_scaled_apart() -> None:
     }
 
 
-def test_the_cosine_stands_where_one_model_alone_found_something() -> None:
+def test_rank_by_cosine_of_one_model_returns_cosine() -> None:
     lists = [listed(1, "dense", (7, 0.03, 0.03), (8, 0.01, 0.01))]
     assert rank_by_cosine(group_by_query(CALLS, lists, query_count=2, models=(0, 1))) == [
         (key(SECOND, 7), 0.03),
@@ -105,7 +105,7 @@ def test_the_cosine_stands_where_one_model_alone_found_something() -> None:
     assert rank_by_cosine(group_by_query(CALLS, [], query_count=2, models=(0, 1))) == []
 
 
-def test_what_the_lanes_gave_is_told_of_every_model() -> None:
+def test_retriever_scores_include_every_model() -> None:
     found = of_two_models()
     ranked = rank_by_cosine(found)
     told = dict(

@@ -17,7 +17,7 @@ from tests.retrieval.hits import hit
         ({3: -4.5, 0: -2.0}, [("a", -2.0), ("d", -4.5), ("b", -4.5), ("c", -4.5)]),
     ],
 )
-def test_order_and_scores(scores: dict[int, float], order: list[tuple[str, float]]) -> None:
+def test_rerank_orders_by_scores(scores: dict[int, float], order: list[tuple[str, float]]) -> None:
     hits = [
         hit("a", 0.9, document=1, ordinal=0),
         hit("b", 0.7, document=1, ordinal=2),
@@ -29,14 +29,14 @@ def test_order_and_scores(scores: dict[int, float], order: list[tuple[str, float
     assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
 
 
-def test_ties_by_document_and_chunk_index() -> None:
+def test_rerank_ties_are_ordered_by_document_and_chunk_index() -> None:
     places = [(2, 10), (2, 9), (1, 11), (1, 3)]
     hits = [hit("same", 0.9, document=document, ordinal=ordinal) for document, ordinal in places]
     found = apply_rerank_scores(hits, {0: 0.5, 2: 0.5, 1: 0.5, 3: 0.5})
     assert [(one.document.id.int, one.chunk.ordinal) for one in found] == sorted(places)
 
 
-def test_nothing_else_changes() -> None:
+def test_rerank_changes_only_scores() -> None:
     before = hit("a", 0.9, similarity=0.4)
     (after,) = apply_rerank_scores([before], {0: 0.2})
     assert (after.similarity, after.scores, after.document, after.chunk) == (

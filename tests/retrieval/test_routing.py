@@ -86,7 +86,7 @@ def alike(**cosines: float | tuple[float | None, float | None]) -> dict[UUID, Li
         ([], {}, 3, ""),
     ],
 )
-def test_the_best_of_each_model(
+def test_routing_chooses_best_of_each_model(
     candidates: list[Candidate], likeness: dict[UUID, Likeness], top_n: int, chosen: str
 ) -> None:
     told = routed(candidates, likeness, top_n=top_n)
@@ -118,7 +118,7 @@ def routed(
     return told
 
 
-def test_why_is_told_the_chosen_first() -> None:
+def test_routing_decisions_list_chosen_first_with_reasons() -> None:
     candidates = [
         candidate("a", A), candidate("b", A), candidate("c", A, free="always"), candidate("d", A),
         candidate("e", free="no_profile"), candidate("f", UUID(int=3)),
@@ -144,13 +144,13 @@ def test_why_is_told_the_chosen_first() -> None:
         (Likeness(-0.5, None), 0.3, 2.0, -0.25),
     ],
 )
-def test_descriptions_are_mixed_in(likeness: Likeness, weight: float, scale: float, score: float) -> None:
+def test_routing_mixes_in_descriptions(likeness: Likeness, weight: float, scale: float, score: float) -> None:
     one = candidate("a", A, weight=weight, scale=scale)
     told = routed([one], {one.profiles[0].index_id: likeness}, top_n=1)
     assert told[0].score == pytest.approx(score)
 
 
-def test_only_what_may_be_read_and_what_holds_documents_of_ones_own() -> None:
+def test_routing_considers_readable_and_own_documents() -> None:
     candidates = [candidate("a", A), candidate("b", A), candidate("c", A, free="always")]
     a, b, c, gone = (UUID(int=ord(name)) for name in "abcx")
     told = routed(candidates, {}, top_n=1, only=[b, c, gone], holding=[a, b, c, gone])
@@ -158,7 +158,7 @@ def test_only_what_may_be_read_and_what_holds_documents_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize(("top_n", "asked"), [(1, {A, B}), (2, {A}), (3, set())])
-def test_a_model_is_asked_where_there_is_something_to_choose(top_n: int, asked: set[UUID]) -> None:
+def test_routing_embeds_only_with_competing_models(top_n: int, asked: set[UUID]) -> None:
     each = [candidate("a", A), candidate("b", A, B), candidate("c", A), candidate("d", B)]
     candidates = Candidates.from_candidates([*each, candidate("e", B, free="always"), candidate("f", B)])
     assert find_competing_models(filter_candidates(candidates, None, [UUID(int=ord("f"))]), top_n=top_n) == asked
@@ -175,7 +175,7 @@ def made_up(rng: random.Random, number: int) -> Candidate:
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_the_tables_say_what_plain_python_says(seed: int) -> None:
+def test_routing_arrays_equal_plain_python(seed: int) -> None:
     rng = random.Random(seed)
     cosines = [None, -0.5, -0.1, 0.0, 0.2, 0.2, 0.4, rng.uniform(-1, 1)]
     each = [made_up(rng, number) for number in range(rng.randrange(40))]
@@ -203,7 +203,7 @@ def unit(*numbers: float) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-async def test_the_most_alike_vector_counts_for_the_most_alike_query() -> None:
+async def test_routing_highest_similarity_of_vectors_and_queries_counts() -> None:
     x, y, z = (unit(*row) for row in np.eye(3))
     none = np.zeros((0, 3), np.float32)
     indexes = {
@@ -224,7 +224,7 @@ async def test_the_most_alike_vector_counts_for_the_most_alike_query() -> None:
     assert own[0, :2].tolist() == [1.0, 1.0]
 
 
-async def test_large_profiles_are_compared_in_the_same_way() -> None:
+async def test_routing_large_profiles_are_compared_equally() -> None:
     """Large profiles are compared in a thread."""
     candidates = Candidates.from_candidates([candidate("a", A), candidate("b", A)])
     many = np.zeros((MAX_INLINE_OPERATIONS // 4, 2), np.float32)
@@ -236,7 +236,7 @@ async def test_large_profiles_are_compared_in_the_same_way() -> None:
     np.testing.assert_allclose(alike[0, 0], [1.0, 0.6], rtol=1e-6)
 
 
-def test_the_longest_unused_profiles_go() -> None:
+def test_profile_cache_evicts_least_recently_used() -> None:
     known = ProfileCache()
     large = np.zeros((2**17, 64), np.float32)  # 32 MB
     matrix = ProfileMatrix(large, np.array([0]), tuple(np.zeros((3, 1), np.intp)))
@@ -245,7 +245,7 @@ def test_the_longest_unused_profiles_go() -> None:
     assert [known.get(UUID(int=number)) is not None for number in range(6)] == [False, False, True, True, True, True]
 
 
-def test_profiles_larger_than_all_the_bytes_are_kept_alone() -> None:
+def test_profile_cache_does_not_evict_for_too_large_profile() -> None:
     known = ProfileCache(max_bytes=1000)
     small, large = (ProfileMatrix(np.zeros((rows, 25), np.float32), np.array([0]), ()) for rows in (1, 20))
     for number, matrix in enumerate((small, small, large)):

@@ -107,13 +107,13 @@ def searched(result: SearchResult) -> set[str]:
     return {one.knowledge_base for one in result.explanation.indexes} - {"default"}
 
 
-async def test_each_model_chooses_its_own(services: TenantServices) -> None:
+async def test_routing_each_model_chooses_separately(services: TenantServices) -> None:
     assert searched(await search(services, "heron reeds jupiter")) == {"birds", "moons"}
     assert searched(await search(services, "chain dough")) == {"bikes", "breads"}
     assert searched(await search(services, "chain dough", top_n=2)) == set(TEXTS)
 
 
-async def test_a_vector_is_compared_where_its_length_fits(services: TenantServices) -> None:
+async def test_routing_vector_is_compared_with_models_of_its_dimension(services: TenantServices) -> None:
     vector = np.ones(OTHER_SIZE, np.float32) / np.sqrt(OTHER_SIZE)
     request = SearchRequest([Query("chain", vector)], routing=RoutingOptions(1), explain=True)
     result = await services.retrieval.search(request)
@@ -123,7 +123,7 @@ async def test_a_vector_is_compared_where_its_length_fits(services: TenantServic
     assert sorted(reasons[name] for name in OF_OTHER_MODEL) == ["best", "less_similar"]
 
 
-async def test_where_a_model_is_down_all_of_its_are_searched_and_it_is_asked_once(
+async def test_routing_unavailable_model_searches_all_of_its_knowledge_bases(
     services: TenantServices, other_model: EmbeddingServer
 ) -> None:
     other_model.fail(500, times=None)
@@ -143,7 +143,7 @@ async def test_where_a_model_is_down_all_of_its_are_searched_and_it_is_asked_onc
     assert result.is_complete is False
 
 
-async def test_a_model_that_stalls_does_not_take_the_search_with_it(
+async def test_routing_stalled_model_does_not_stop_search(
     services: TenantServices, workshop: Workshop, other_model: EmbeddingServer
 ) -> None:
     for server in (workshop.endpoint, other_model):
@@ -153,7 +153,7 @@ async def test_a_model_that_stalls_does_not_take_the_search_with_it(
     assert [hit.chunk.content for hit in result.hits][:1] == [TEXTS["birds"]]
 
 
-async def test_profiles_follow_what_changes(services: TenantServices, workshop: Workshop) -> None:
+async def test_routing_profiles_follow_changes(services: TenantServices, workshop: Workshop) -> None:
     query = "saffron on the quay"
     before = await search(services, query)
     document = await add(workshop, services, "bikes", "saffron is traded on the quay")
@@ -165,7 +165,7 @@ async def test_profiles_follow_what_changes(services: TenantServices, workshop: 
     assert searched(await search(services, query)) == searched(before)
 
 
-async def test_another_index_comes_with_a_profile(services: TenantServices, workshop: Workshop) -> None:
+async def test_routing_reindexed_generation_has_profile(services: TenantServices, workshop: Workshop) -> None:
     await services.reindexing.start("bikes", ReindexOptions(model="others"))
     await services.knowledge_bases.update("bikes", {"routing": RoutingSettings(["gears and spokes"])})
     await workshop.run_jobs("reindex_knowledge_base")
@@ -177,7 +177,7 @@ async def test_another_index_comes_with_a_profile(services: TenantServices, work
     assert told["bikes"].texts is not None
 
 
-async def test_descriptions_wait_for_a_model_that_is_down(
+async def test_routing_descriptions_wait_for_unavailable_model(
     services: TenantServices, workshop: Workshop, other_model: EmbeddingServer
 ) -> None:
     other_model.fail(500, times=None)
@@ -200,7 +200,7 @@ async def test_descriptions_wait_for_a_model_that_is_down(
     assert [one.texts for one in result.explanation.routing_decisions if one.name == "breads"] == [None]
 
 
-async def test_what_is_too_much_to_keep_is_compared_in_the_database(services: TenantServices) -> None:
+async def test_routing_profile_too_large_for_cache_is_compared_in_database(services: TenantServices) -> None:
     """The choice is the same."""
     without = ProfileCache(max_tenant_bytes=100)
     in_database = TenantServices(services.principal, replace(services.resources, routing_profile_cache=without))

@@ -21,14 +21,14 @@ def refusal(client: httpx2.Client, **body: Any) -> dict[str, Any]:
     return problem
 
 
-def test_unknown_strategy_names_the_known_ones(tenant: Tenant) -> None:
+def test_search_unknown_strategy_lists_names(tenant: Tenant) -> None:
     problem = refusal(tenant.admin, strategy="magic")
     assert problem["errors"][0]["loc"] == ["body", "strategy"]
     assert all(name in problem["detail"] for name in ("'magic'", "hybrid", "dense", "lexical"))
     assert "simple" not in problem["detail"]
 
 
-def test_strategy_alias_simple_is_answered_and_stored_as_dense(tenant: Tenant) -> None:
+def test_search_strategy_alias_simple_is_stored_as_dense(tenant: Tenant) -> None:
     searched = tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "x", "strategy": "simple"})
     assert (searched.status_code, searched.json()["strategy"]) == (200, "dense")
     settings = {"name": "aliased", "retrieval": {"strategy": "simple", "top_k": 3}}
@@ -51,12 +51,12 @@ def test_strategy_alias_simple_is_answered_and_stored_as_dense(tenant: Tenant) -
         ("lexical", {"k1": 1.5}),
     ],
 )
-def test_wrong_options_are_refused_by_name(tenant: Tenant, strategy: str, options: dict[str, Any]) -> None:
+def test_search_invalid_options_are_422_with_location(tenant: Tenant, strategy: str, options: dict[str, Any]) -> None:
     problem = refusal(tenant.admin, strategy=strategy, strategy_options=options)
     assert problem["errors"][0]["loc"] == ["body", "strategy_options", *options]
 
 
-def test_strategy_of_the_knowledge_base_is_the_default(tenant: Tenant) -> None:
+def test_search_uses_strategy_of_knowledge_base(tenant: Tenant) -> None:
     kb = {"name": "words", "retrieval": {"strategy": "lexical", "top_k": 2}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     for number in range(3):
@@ -67,7 +67,7 @@ def test_strategy_of_the_knowledge_base_is_the_default(tenant: Tenant) -> None:
     assert (several["strategy"], len(several["results"])) == ("hybrid", 3)
 
 
-def test_options_of_the_knowledge_base_are_the_defaults_key_by_key(tenant: Tenant) -> None:
+def test_search_merges_options_of_knowledge_base(tenant: Tenant) -> None:
     own = {"strategy": "hybrid", "top_k": 5, "strategy_options": {"dense_weight": 0.9, "rrf_k": 7}}
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "tuned", "retrieval": own})
     assert (made.status_code, made.json()["retrieval"]) == (201, own)
@@ -100,9 +100,7 @@ def test_options_of_the_knowledge_base_are_the_defaults_key_by_key(tenant: Tenan
     ],
     ids=str,
 )
-def test_wrong_options_of_a_knowledge_base_are_refused(
-    tenant: Tenant, retrieval: dict[str, Any], loc: list[str]
-) -> None:
+def test_knowledge_base_invalid_options_are_422(tenant: Tenant, retrieval: dict[str, Any], loc: list[str]) -> None:
     for reply in (
         tenant.admin.post("/v1/knowledge-bases", json={"name": "wrong", "retrieval": retrieval}),
         tenant.admin.patch("/v1/knowledge-bases/default", json={"retrieval": retrieval}),
@@ -120,7 +118,7 @@ def test_wrong_options_of_a_knowledge_base_are_refused(
         ("/dify/retrieval", {"knowledge_id": "default", "query": "harbor"}),
     ],
 )
-def test_every_search_tells_its_timings(tenant: Tenant, path: str, body: dict[str, Any]) -> None:
+def test_search_returns_timings(tenant: Tenant, path: str, body: dict[str, Any]) -> None:
     tenant.add_text("a harbor")
     reply = tenant.admin.post(path, json=body)
     steps = [step.partition(";dur=") for step in reply.headers["Server-Timing"].split(", ")]
@@ -128,7 +126,7 @@ def test_every_search_tells_its_timings(tenant: Tenant, path: str, body: dict[st
     assert all(float(spent) >= 0 for _, _, spent in steps)
 
 
-def test_ties_are_ordered_by_document_and_chunk_index(tenant: Tenant) -> None:
+def test_search_ties_are_ordered_by_document_and_chunk_index(tenant: Tenant) -> None:
     kb = {"name": "ties", "chunking": {"strategy": "recursive", "max_tokens": 16, "overlap_tokens": 0}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
     line = "the lantern burns above the quiet harbor until the morning comes"
@@ -145,7 +143,7 @@ def test_ties_are_ordered_by_document_and_chunk_index(tenant: Tenant) -> None:
             assert [(r["document"]["id"], r["chunk_index"]) for r in results] == sorted(chunks)[:top_k]
 
 
-def test_scores_that_tie_as_they_are_shown_are_ordered_so_too(tenant: Tenant) -> None:
+def test_search_rounded_score_ties_are_ordered_by_document(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "near"}).raise_for_status()
     for number in range(24):
         tenant.add_text(
@@ -161,7 +159,7 @@ def test_scores_that_tie_as_they_are_shown_are_ordered_so_too(tenant: Tenant) ->
         assert [result["chunk_id"] for result in answer["results"]] == [one["chunk_id"] for one in results[:top_k]]
 
 
-def test_messages_without_a_question_find_nothing_and_say_so(tenant: Tenant) -> None:
+def test_search_messages_without_question_have_warning(tenant: Tenant) -> None:
     tenant.add_text("a harbor")
     for messages in ([], [{"role": "agent", "content": "harbor"}], [{"role": "user", "content": " "}]):
         answer = tenant.admin.post("/v1/search", json={"messages": messages}).json()
@@ -171,7 +169,7 @@ def test_messages_without_a_question_find_nothing_and_say_so(tenant: Tenant) -> 
         ]
 
 
-def test_reserved_names_in_filters(tenant: Tenant) -> None:
+def test_search_filters_reserved_names(tenant: Tenant) -> None:
     handbook = tenant.upload(
         HANDBOOK, source_uri="https://example.org/handbook", source_created_at="2024-05-06T00:00:00Z"
     )
@@ -198,7 +196,7 @@ def test_reserved_names_in_filters(tenant: Tenant) -> None:
     assert found({"$title": {"not": "The handbook"}, "$document_id": handbook["id"]}) == []
 
 
-def test_several_queries_are_fused(corpus: Corpus) -> None:
+def test_search_several_queries_are_fused(corpus: Corpus) -> None:
     answer = ask(corpus.tenant.admin, query="window", queries=["umbrella"], strategy="lexical", top_k=500)
     assert answer["queries"] == ["window", "umbrella"]
     alone = [set(ids_of(corpus.search(query, strategy="lexical", top_k=500))) for query in answer["queries"]]
@@ -209,7 +207,7 @@ def test_several_queries_are_fused(corpus: Corpus) -> None:
     assert all(ids_of(corpus.search(query))[0] in both for query in answer["queries"])
 
 
-def test_several_knowledge_bases(tenant: Tenant) -> None:
+def test_search_several_knowledge_bases_are_merged(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "boats"}).raise_for_status()
     tenant.admin.post("/v1/knowledge-bases", json={"name": "trains"}).raise_for_status()
     tenant.add_text("A ferry leaves the harbor at nine.", kb="boats")
@@ -242,7 +240,7 @@ def test_several_knowledge_bases(tenant: Tenant) -> None:
     ],
     ids=["stop words", "emoji", "signs", "invisible", "6000 words", "16000 emoji", "one long word", "quotes"],
 )
-def test_odd_queries_are_answered(corpus: Corpus, query: str) -> None:
+def test_search_unusual_queries_are_answered(corpus: Corpus, query: str) -> None:
     tenant = corpus.tenant.create_client("reader")
     for strategy in ("hybrid", "dense"):
         answer = ask(tenant, query=query, strategy=strategy, top_k=3)
@@ -254,17 +252,17 @@ def test_odd_queries_are_answered(corpus: Corpus, query: str) -> None:
     assert len(snippets.json()) == 5
 
 
-def test_nothing_to_search_is_an_empty_answer(tenant: Tenant) -> None:
+def test_search_empty_knowledge_base_returns_nothing(tenant: Tenant) -> None:
     assert results_of(ask(tenant.admin, query="anything")) == []
     assert results_of(ask(tenant.admin, messages=[{"role": "agent", "content": "Good morning."}])) == []
     assert tenant.admin.post("/v1/agent-search", json={"messages": []}).json() == []
 
 
-def test_no_words_to_look_for_is_an_empty_lexical_answer(corpus: Corpus) -> None:
+def test_search_lexical_query_of_stop_words_returns_nothing(corpus: Corpus) -> None:
     assert corpus.search("the of and", strategy="lexical") == []
 
 
-def test_a_tiny_budget_is_answered_or_refused(corpus: Corpus) -> None:
+def test_search_with_tiny_timeout_is_answered_or_503(corpus: Corpus) -> None:
     for seconds in (0.05, 0.001):
         body = {"query": "anchor", "timeout_seconds": seconds}
         reply = corpus.tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
@@ -274,7 +272,7 @@ def test_a_tiny_budget_is_answered_or_refused(corpus: Corpus) -> None:
             assert all(spent >= 0 for spent in reply.json()["timings_ms"].values())
 
 
-def test_a_replaced_document_is_found_by_its_new_text_alone(tenant: Tenant) -> None:
+def test_search_replaced_document_is_found_by_new_text_only(tenant: Tenant) -> None:
     key = post_text(tenant, "an old tale of the glacier", external_id="tale")
     settle(tenant)
     assert post_text(tenant, "a new tale of the volcano", external_id="tale") == key

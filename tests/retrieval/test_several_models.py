@@ -128,7 +128,7 @@ def inputs(server: EmbeddingServer) -> Sequence[str]:
     return [text for request in server.received for text in request.inputs]
 
 
-def test_the_models_are_told_and_each_knowledge_base_has_its_own(models: Models) -> None:
+def test_capabilities_list_models_and_knowledge_bases_name_theirs(models: Models) -> None:
     told = models.tenant.admin.get("/v1/capabilities").json()["embedding_models"]
     assert [
         (one["model"], one["dimensions"], one["max_tokens"], one["multimodal"], one["default"]) for one in told
@@ -145,7 +145,7 @@ def test_the_models_are_told_and_each_knowledge_base_has_its_own(models: Models)
 
 
 @pytest.mark.parametrize(("kb", "dimensions", "text"), [("default", LARGE, HERON), ("second", SMALL, MOSS)])
-def test_one_knowledge_base_asks_its_own_model_alone(models: Models, kb: str, dimensions: int, text: str) -> None:
+def test_search_one_knowledge_base_calls_only_its_model(models: Models, kb: str, dimensions: int, text: str) -> None:
     query = fresh()
     answer = models.search(query, knowledge_bases=[kb], strategy="dense", top_k=1)
     assert similarities(answer) == {text: cosine(query, text, dimensions)}
@@ -155,7 +155,7 @@ def test_one_knowledge_base_asks_its_own_model_alone(models: Models, kb: str, di
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "dense"])
-def test_both_together_ask_each_model_once(models: Models, strategy: str) -> None:
+def test_search_two_knowledge_bases_calls_each_model_once(models: Models, strategy: str) -> None:
     query = fresh()
     answer = models.search(query, strategy=strategy)
     assert similarities(answer) == {
@@ -171,7 +171,7 @@ def test_both_together_ask_each_model_once(models: Models, strategy: str) -> Non
     assert (models.large.request_count, models.small.request_count) == (1, 1)
 
 
-def test_a_threshold_is_compared_with_each_model_s_own_cosine(models: Models) -> None:
+def test_threshold_compares_with_cosine_of_each_model(models: Models) -> None:
     query = fresh()
     known = similarities(models.search(query))
     for text, similarity in known.items():
@@ -181,7 +181,7 @@ def test_a_threshold_is_compared_with_each_model_s_own_cosine(models: Models) ->
 
 
 @pytest.mark.parametrize("dimensions", [LARGE, SMALL])
-def test_a_given_vector_is_looked_for_where_its_length_fits(models: Models, dimensions: int) -> None:
+def test_provided_vector_is_searched_if_its_dimension_fits(models: Models, dimensions: int) -> None:
     body = {"queries": [{"vector": compute_text_vector("otter", dimensions)}], "strategy": "dense"}
     reply = models.tenant.admin.post("/v1/search", json=body)
     found = {HERON} if dimensions == LARGE else {MOSS, OTTER}
@@ -196,7 +196,7 @@ def left_out(dimensions: int) -> dict[str, str]:
     return warning_json("query_dimensions_mismatch", message)
 
 
-def test_the_words_of_a_vector_that_does_not_fit_are_looked_for_all_the_same(models: Models) -> None:
+def test_text_of_vector_with_other_dimension_is_searched(models: Models) -> None:
     body = {"queries": [{"vector": compute_text_vector("dives", LARGE), "text": "otter dives"}], "top_k": 3}
     answer = models.tenant.admin.post("/v1/search", json=body).json()
     assert set(similarities(answer)) == {HERON, OTTER}
@@ -205,7 +205,7 @@ def test_the_words_of_a_vector_that_does_not_fit_are_looked_for_all_the_same(mod
     assert (set(similarities(by_words)), by_words["warnings"]) == ({OTTER}, [])
 
 
-def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Models) -> None:
+def test_knowledge_bases_of_other_dimension_are_warned(models: Models) -> None:
     queries = [{"vector": compute_text_vector("otter", size)} for size in (SMALL, LARGE, SMALL)]
     together = models.tenant.admin.post("/v1/search", json={"queries": [*queries, fresh()], "strategy": "dense"})
     assert together.json()["warnings"] == [left_out(SMALL), left_out(LARGE)]
@@ -213,7 +213,7 @@ def test_each_knowledge_base_that_a_vector_does_not_fit_is_told_of(models: Model
     assert models.tenant.admin.post("/v1/search", json=alone).json()["warnings"] == []
 
 
-def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> None:
+def test_shared_knowledge_base_is_named_separately_in_warning(models: Models) -> None:
     """A tenant's knowledge base of the same name has another model: the warning names the shared one."""
     operator = get_operator_tenant(models.service)
     new_kb(operator.admin, "second", model=f"words-{LARGE}").raise_for_status()
@@ -242,9 +242,7 @@ def test_a_shared_knowledge_base_of_the_name_is_told_apart(models: Models) -> No
 
 
 @pytest.mark.parametrize(("dimensions", "searched"), [(SMALL, "nothing was searched"), (LARGE, VECTORS)])
-def test_it_is_told_whether_a_vector_was_looked_for_where_the_model_is_down(
-    models: Models, dimensions: int, searched: str
-) -> None:
+def test_warning_of_unavailable_model_names_searched_queries(models: Models, dimensions: int, searched: str) -> None:
     models.large.fail(503, times=None)
     queries = [fresh(), {"vector": compute_text_vector("otter", dimensions)}]
     answer = models.tenant.admin.post("/v1/search", json={"queries": queries, "strategy": "dense"}).json()
@@ -254,7 +252,7 @@ def test_it_is_told_whether_a_vector_was_looked_for_where_the_model_is_down(
     assert answer["warnings"] == [left_out(dimensions), told]
 
 
-def test_what_the_words_of_a_vector_that_does_not_fit_have_found_is_not_held_against_another(models: Models) -> None:
+def test_word_hits_of_vector_with_other_dimension_ignore_threshold(models: Models) -> None:
     """In the second knowledge base the similarity of these words is unknown, and the other query does not count."""
     queries = [{"vector": compute_text_vector("dives", LARGE), "text": "otter"}, fresh()]
     body = {
@@ -267,7 +265,7 @@ def test_what_the_words_of_a_vector_that_does_not_fit_have_found_is_not_held_aga
     assert similarities(answer) == {OTTER: None}
 
 
-def test_a_picture_is_looked_for_where_the_model_takes_it(models: Models) -> None:
+def test_image_is_searched_with_models_that_accept_images(models: Models) -> None:
     picture = {"image": base64.b64encode(square("red", (40, 40))).decode()}
     answer = models.tenant.admin.post("/v1/search", json={"queries": [picture, "reeds"], "top_k": 3}).json()
     assert answer["warnings"] == [
@@ -281,7 +279,7 @@ def test_a_picture_is_looked_for_where_the_model_takes_it(models: Models) -> Non
     problem(models.tenant.admin.post("/v1/search", json=body), 422, "invalid")
 
 
-def test_one_model_down_leaves_the_other_in_full(models: Models) -> None:
+def test_unavailable_model_leaves_other_model_complete(models: Models) -> None:
     models.small.fail(503, times=None)
     query = fresh()
     answer = models.search(query)
@@ -294,7 +292,7 @@ def test_one_model_down_leaves_the_other_in_full(models: Models) -> None:
     ]
 
 
-def test_a_dense_search_goes_on_with_the_model_that_is_left(models: Models) -> None:
+def test_dense_search_continues_with_available_model(models: Models) -> None:
     models.small.fail(503, times=None)
     query = fresh()
     answer = models.search(query, strategy="dense")
@@ -312,7 +310,7 @@ def test_a_dense_search_goes_on_with_the_model_that_is_left(models: Models) -> N
     )
 
 
-def test_similarities_of_one_model_may_be_missing(models: Models) -> None:
+def test_unavailable_model_similarities_are_unknown(models: Models) -> None:
     models.large.fail(503, times=None)
     query = fresh()
     answer = models.search(query, strategy="lexical", score_threshold=-1.0)
@@ -332,20 +330,20 @@ def test_similarities_of_one_model_may_be_missing(models: Models) -> None:
         ({"dimensions": 24}, "dimensions", "words-64 has 64 dimensions."),
     ],
 )
-def test_a_model_that_is_not_there_is_refused(models: Models, embedding: Any, loc: str, said: str) -> None:
+def test_knowledge_base_with_unknown_model_is_422(models: Models, embedding: Any, loc: str, said: str) -> None:
     refused = problem(new_kb(models.tenant.admin, "refused", **embedding), 422, "invalid")
     assert refused["errors"] == [{"loc": ["body", "embedding", loc], "msg": said}]
 
 
 @pytest.mark.parametrize(("asked", "made"), [(None, 16), (16, 16), (48, 48)])
-def test_a_model_in_two_sizes(models: Models, asked: int | None, made: int) -> None:
+def test_model_in_two_dimensions_defaults_to_the_first(models: Models, asked: int | None, made: int) -> None:
     tenant = models.service.create_tenant()
     reply = new_kb(tenant.admin, "sized", model="sized", dimensions=asked)
     assert (reply.status_code, reply.json()["embedding"]) == (201, {"model": "sized", "dimensions": made})
 
 
 @pytest.mark.parametrize(("model", "most"), [("words-24", 254), ("words-64", 8189)])
-def test_chunks_are_as_long_as_the_knowledge_base_s_model_reads(models: Models, model: str, most: int) -> None:
+def test_chunk_size_limit_depends_on_model(models: Models, model: str, most: int) -> None:
     tenant = models.service.create_tenant()
     refused = problem(new_kb(tenant.admin, "long", model=model, chunking={"max_tokens": most + 1}), 422, "invalid")
     assert refused["errors"] == [
@@ -357,7 +355,7 @@ def test_chunks_are_as_long_as_the_knowledge_base_s_model_reads(models: Models, 
     assert new_kb(tenant.admin, "long", model=model, chunking={"max_tokens": most}).status_code == 201
 
 
-def test_a_chunker_s_sentences_go_to_the_knowledge_base_s_model(models: Models) -> None:
+def test_chunker_sentences_are_embedded_by_own_model(models: Models) -> None:
     tenant = models.service.create_tenant()
     chunking = {"strategy": "semantic", "max_tokens": 32, "overlap_tokens": 0, "options": {"min_tokens": 0}}
     new_kb(tenant.admin, "topics", model="words-24", chunking=chunking).raise_for_status()
@@ -371,7 +369,7 @@ def test_a_chunker_s_sentences_go_to_the_knowledge_base_s_model(models: Models) 
     assert (by_default.status_code, models.large.request_count > 0) == (200, True)
 
 
-def test_what_a_model_costs_is_booked_to_it(models: Models) -> None:
+def test_usage_is_recorded_per_model(models: Models) -> None:
     tenant = models.service.create_tenant()
     new_kb(tenant.admin, "second", model="words-24").raise_for_status()
     tenant.add_text(HERON)
@@ -379,7 +377,7 @@ def test_what_a_model_costs_is_booked_to_it(models: Models) -> None:
     assert (inputs(models.large), inputs(models.small)) == ([HERON], [OTTER])
 
 
-def test_another_default_leaves_every_knowledge_base_its_model(
+def test_changed_default_model_leaves_knowledge_bases(
     models: Models, make_database: DatabaseFactory, tmp_path: Path
 ) -> None:
     """A knowledge base whose model is removed is searched by words, and refuses operations that need the model."""

@@ -70,7 +70,7 @@ def texts(hits: list[Hit]) -> set[str]:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-async def test_both_are_found_each_by_its_own_model(tenant: TenantServices, strategy: str) -> None:
+async def test_shared_and_own_documents_are_found_by_their_models(tenant: TenantServices, strategy: str) -> None:
     hits = await find(tenant, "default", strategy=strategy, return_vectors=True)
     assert texts(hits) == {RULES, "our own lantern is in the cellar"}
     assert {hit.knowledge_base for hit in hits} == {"default"}
@@ -84,7 +84,7 @@ async def test_both_are_found_each_by_its_own_model(tenant: TenantServices, stra
         assert best.similarity == pytest.approx(1, abs=1e-3)
 
 
-async def test_which_knowledge_bases_have_a_twin(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_shared_twin_depends_on_name(workshop: Workshop, tenant: TenantServices) -> None:
     assert texts(await find(tenant, "alone")) == {"the lantern of one alone"}
     everything = {RULES, "our own lantern is in the cellar", "the lantern of one alone"}
     assert texts(await find(tenant)) == everything
@@ -98,7 +98,7 @@ async def test_which_knowledge_bases_have_a_twin(workshop: Workshop, tenant: Ten
     assert RULES in texts(await find(tenant, by_id))
 
 
-async def test_narrowed_keys(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_shared_twin_is_visible_to_permitted_keys(workshop: Workshop, tenant: TenantServices) -> None:
     principal = tenant.principal
     for_a_user = Principal(principal.tenant_id, principal.tenant_name, Role.READER, user_id="u")
     assert RULES in texts(await find(TenantServices(for_a_user, workshop.resources)))
@@ -108,7 +108,7 @@ async def test_narrowed_keys(workshop: Workshop, tenant: TenantServices) -> None
         assert (RULES in texts(await find(TenantServices(key, workshop.resources)))) == sees
 
 
-async def test_filters_and_widening_reach_the_twin(workshop: Workshop) -> None:
+async def test_shared_twin_gets_filters_and_expansion(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     await services.knowledge_bases.create(NewKnowledgeBase("handbook"))
     await add(workshop, services, "a lantern of ours", kb="handbook", metadata={"from": "us"})
@@ -127,7 +127,7 @@ async def test_filters_and_widening_reach_the_twin(workshop: Workshop) -> None:
     assert plans == [("handbook", False, asked), ("handbook", True, {"and": [asked, asked]})]
 
 
-async def test_the_operators_filter_holds(workshop: Workshop) -> None:
+async def test_shared_twin_enforces_its_metadata(workshop: Workshop) -> None:
     """A document without the enforced metadata of its knowledge base is in no search."""
     await workshop.operator.knowledge_bases.create(NewKnowledgeBase("guarded", metadata_filter={"team": "hr"}))
     services = await workshop.new_tenant()
@@ -142,7 +142,7 @@ async def test_the_operators_filter_holds(workshop: Workshop) -> None:
         assert await find(services, "guarded", strategy=strategy) == []
 
 
-async def test_what_the_operator_deletes_and_what_expires_is_gone_at_once(workshop: Workshop) -> None:
+async def test_shared_document_deleted_or_expired_disappears_at_once(workshop: Workshop) -> None:
     await workshop.operator.knowledge_bases.create(NewKnowledgeBase("passing"))
     tenants = [await workshop.new_tenant() for _ in range(2)]
     for services in tenants:
@@ -161,7 +161,7 @@ async def test_what_the_operator_deletes_and_what_expires_is_gone_at_once(worksh
         assert await find(services, "passing") == []
 
 
-async def test_a_twin_costs_no_statement(workshop: Workshop, tenant: TenantServices) -> None:
+async def test_shared_twin_needs_no_further_statement(workshop: Workshop, tenant: TenantServices) -> None:
     wishes: dict[str, Any] = {"expansion": Expansion("window"), "return_vectors": True}
     sent = {}
     for kb in ("alone", "default"):
@@ -173,7 +173,7 @@ async def test_a_twin_costs_no_statement(workshop: Workshop, tenant: TenantServi
     assert [sql.count("hybrid_search") for sql in lanes] == [2]
 
 
-async def test_more_than_one_statement_takes(tenant: TenantServices) -> None:
+async def test_search_above_statement_limit_is_split(tenant: TenantServices) -> None:
     """Many queries in many knowledge bases; only the last query here has a hit."""
     queries = [*["!"] * 3300, "lantern"]
     request = SearchRequest(queries, knowledge_bases=["alone"], strategy="lexical", explain=True, timeout_seconds=60)

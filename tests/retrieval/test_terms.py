@@ -22,7 +22,7 @@ def chinese(length: int, seed: int = 1) -> str:
     return "".join(chr(rng.randrange(0x4E00, 0x9F00)) for _ in range(length))
 
 
-def test_they_are_those_of_each_query_in_each_place() -> None:
+def test_query_terms_are_computed_for_each_query_and_place() -> None:
     texts = ["the lantern above the door", "Wohnungen", "", chinese(30), chinese(3000), "the lantern above the door"]
     course = SearchRun.from_timeout(5)
     found = asyncio.run(analyze_queries(texts, PLACES, course))
@@ -35,7 +35,7 @@ def test_they_are_those_of_each_query_in_each_place() -> None:
     assert course.warnings == []
 
 
-def test_of_too_many_the_last_are_asked_for_and_that_is_told() -> None:
+def test_query_terms_too_many_terms_uses_last_terms_and_warns() -> None:
     course = SearchRun.from_timeout(5)
     texts = [chinese(32_000, seed) for seed in range(4)]
     found = asyncio.run(analyze_queries(texts, PLACES, course))
@@ -46,7 +46,7 @@ def test_of_too_many_the_last_are_asked_for_and_that_is_told() -> None:
     assert (found[0].ids, found[0].keys) == (whole[-size:], keys[-size:])
 
 
-async def test_others_go_on_meanwhile() -> None:
+async def test_query_terms_computation_yields_to_other_tasks() -> None:
     turns = 0
 
     async def others() -> None:

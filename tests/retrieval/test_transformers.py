@@ -66,7 +66,7 @@ def writes(*endings: str) -> Callable[[ReceivedTextRequest], str]:
     return lambda talk: json.dumps({"texts": [material(talk)["query"] + ending for ending in endings]})
 
 
-def tells(talk: ReceivedTextRequest) -> str:
+def prompt_of(talk: ReceivedTextRequest) -> str:
     """Return all messages that the model received."""
     return "\n".join(message["content"] for message in talk.messages)
 
@@ -105,7 +105,7 @@ async def queries(wished: NamedTransformer, server: ChatServer, **given: Any) ->
     return list(rewritten.queries)
 
 
-async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
+async def test_reformulate_conversation_becomes_one_query(server: ChatServer) -> None:
     answer = {"query": " price of\nvans\0", "analysis": "wants prices", "indices_of_related_messages": [2, 0, 7, 0, -1]}
     server.reply = lambda _: json.dumps(answer)
     asked: dict[str, Any] = {"queries": [QUESTION, "all of it"], "messages": TALK, "question": QUESTION}
@@ -113,7 +113,7 @@ async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
     assert (list(rewritten.queries), remarks) == (["price of vans"], [])
     assert await rewritten.await_reformulation() == Reformulation("price of vans")
     (talk,) = server.text_requests
-    assert "indices_of_related_messages" not in tells(talk)
+    assert "indices_of_related_messages" not in prompt_of(talk)
     assert material(talk) == {
         "conversation": [
             {"index": number, "role": message.role, "content": message.content} for number, message in enumerate(TALK)
@@ -138,11 +138,11 @@ async def test_a_conversation_becomes_one_query(server: ChatServer) -> None:
     ],
     ids=["understood", "not understood"],
 )
-async def test_what_matters_is_asked_for_beside_the_query(
+async def test_reformulate_with_analysis_calls_model_twice(
     server: ChatServer, analysis: Any, expected: Reformulation, told: list[ServiceWarning]
 ) -> None:
     query = {"query": "price of vans"}
-    server.reply = lambda talk: json.dumps(analysis if "indices_of_related_messages" in tells(talk) else query)
+    server.reply = lambda talk: json.dumps(analysis if "indices_of_related_messages" in prompt_of(talk) else query)
     course = SearchRun.from_timeout(30)
     (step,) = resolve_steps(["reformulate"], loc=())
     async with chat_at(server) as chat:
@@ -167,7 +167,7 @@ async def test_what_matters_is_asked_for_beside_the_query(
     ],
     ids=["one turn", "one long turn", "nothing said before", "several questions", "no conversation"],
 )
-async def test_where_there_is_nothing_to_resolve_no_model_is_asked(server: ChatServer, given: dict[str, Any]) -> None:
+async def test_reformulate_without_conversation_calls_no_model(server: ChatServer, given: dict[str, Any]) -> None:
     assert await queries("reformulate", server, **given) == given["queries"]
     assert server.text_requests == []
 
@@ -191,7 +191,7 @@ async def test_where_there_is_nothing_to_resolve_no_model_is_asked(server: ChatS
     ],
     ids=str,
 )
-async def test_what_the_model_writes_is_searched_for(
+async def test_transformer_model_texts_are_queries(
     server: ChatServer, wished: NamedTransformer, endings: tuple[str, ...], expected: list[str]
 ) -> None:
     server.reply = writes(*endings)
@@ -208,7 +208,7 @@ async def test_what_the_model_writes_is_searched_for(
         ("decompose", 6, 7, 7),
     ],
 )
-async def test_no_more_queries_than_there_may_be(
+async def test_transformer_queries_are_limited(
     server: ChatServer, name: str, count: int, most: int, expected: int
 ) -> None:
     server.reply = writes("a", "b", "c")
@@ -226,7 +226,7 @@ async def test_no_more_queries_than_there_may_be(
     assert remarks == ([] if count * 4 <= most else [left] if (most - count) % 3 == 0 else [cut])
 
 
-async def test_the_first_hits_are_in_view_of_the_model(server: ChatServer) -> None:
+async def test_transformer_prompt_contains_first_hits(server: ChatServer) -> None:
     server.reply = writes(" (price)")
     wished = ("retrieval_rewrite", {"chunks": 2})
     assert await queries(wished, server, queries=["q", "p"], preview_search=finds) == ["q (price)", "p (price)"]
@@ -244,7 +244,7 @@ async def test_the_first_hits_are_in_view_of_the_model(server: ChatServer) -> No
     ]
 
 
-async def test_no_first_search_is_made_for_no_model() -> None:
+async def test_transformer_without_model_runs_no_first_search() -> None:
     async def fails(_queries: Sequence[str], _course: SearchRun, *, max_chunks: int) -> list[str] | None:
         raise AssertionError
 
@@ -255,14 +255,14 @@ async def test_no_first_search_is_made_for_no_model() -> None:
     ]
 
 
-async def test_where_there_is_no_room_the_caller_is_told(server: ChatServer) -> None:
+async def test_transformer_at_query_limit_has_warning(server: ChatServer) -> None:
     asked = [str(number) for number in range(16)]
     rewritten, remarks = await transform("hyde", server, queries=asked)
     assert (list(rewritten.queries), server.text_requests) == (asked, [])
     assert remarks == [ServiceWarning("query_limit_reached", "There are already 16 queries, so hyde added none.")]
 
 
-async def test_the_knowledge_bases_prompt_is_an_instruction(server: ChatServer) -> None:
+async def test_transformer_uses_prompt_of_knowledge_base(server: ChatServer) -> None:
     server.reply = writes(" (vans)")
     own = 'Say "van" for {transporter}.'
     assert await queries("prompt_rewrite", server, prompt=own, queries=["q"]) == ["q (vans)"]
@@ -274,10 +274,10 @@ async def test_the_knowledge_bases_prompt_is_an_instruction(server: ChatServer) 
     assert [remark.code for remark in remarks] == ["rewrite_prompt_missing"]
 
 
-async def test_the_language_of_what_is_searched_is_told(server: ChatServer) -> None:
+async def test_transformer_prompt_names_language_of_corpus(server: ChatServer) -> None:
     server.reply = writes(" auf Deutsch")
     assert await queries("translate", server, queries=["q"], languages=["german"]) == ["q auf Deutsch"]
-    assert "german" in tells(server.text_requests[0])
+    assert "german" in prompt_of(server.text_requests[0])
     for languages in ([], ["english", "german"]):
         rewritten, remarks = await transform("translate", server, languages=languages)
         assert (list(rewritten.queries), len(remarks), len(server.text_requests)) == (CONTEXT.queries, 1, 1)
@@ -287,7 +287,7 @@ WITHOUT = {"keywords": ["long leave"], "prompt_rewrite": CONTEXT.queries}
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
-async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
+async def test_transformer_without_model_has_warning(name: str) -> None:
     rewritten, remarks = await transform(name, messages=TALK, prompt="Be brief.")
     assert list(rewritten.queries) == WITHOUT.get(name, CONTEXT.queries)
     assert remarks == [
@@ -297,7 +297,7 @@ async def test_without_a_model_what_is_possible_is_done(name: str) -> None:
 
 @pytest.mark.parametrize("how", [500, 400, "garbage", "empty", "refusal", "not_json", "break_off"], ids=str)
 @pytest.mark.parametrize("name", TRANSFORMERS)
-async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how: ChatFailure | int) -> None:
+async def test_transformer_failing_model_has_warning(server: ChatServer, name: str, how: ChatFailure | int) -> None:
     server.fail(how, times=5)
     rewritten, remarks = await transform(
         name, server, messages=TALK, prompt="Be brief.", seconds=5, preview_search=finds
@@ -308,7 +308,7 @@ async def test_a_model_that_fails_is_told_of(server: ChatServer, name: str, how:
     ]
 
 
-async def test_an_answer_of_another_shape_is_none(server: ChatServer) -> None:
+async def test_transformer_reply_of_other_shape_is_ignored(server: ChatServer) -> None:
     for said in ("no object", "{}", '{"texts": "one"}', '{"query": ""}', '{"query": " \\n"}'):
         server.reply = lambda _, said=said: said  # type: ignore[misc]
         for name in ("reformulate", "multi_query"):
@@ -316,7 +316,7 @@ async def test_an_answer_of_another_shape_is_none(server: ChatServer) -> None:
             assert list(rewritten.queries) == CONTEXT.queries, (said, name)
 
 
-async def test_when_the_time_is_over_no_model_is_asked(server: ChatServer) -> None:
+async def test_transformer_without_time_calls_no_model(server: ChatServer) -> None:
     rewritten, remarks = await transform("hyde", server, seconds=0)
     assert (list(rewritten.queries), server.text_requests) == (CONTEXT.queries, [])
     assert remarks == [
@@ -326,12 +326,12 @@ async def test_when_the_time_is_over_no_model_is_asked(server: ChatServer) -> No
     ]
 
 
-def test_those_that_fan_out_come_last() -> None:
+def test_resolve_steps_expanding_transformers_come_last() -> None:
     steps = resolve_steps(["multi_query", "translate", ("hyde", {}), "reformulate"], loc=())
     assert [step.transformer.name for step in steps] == ["translate", "reformulate", "multi_query", "hyde"]
 
 
-async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
+async def test_transformers_multiply_queries_up_to_limit(server: ChatServer) -> None:
     async def made(*wished: NamedTransformer) -> tuple[list[str], list[ServiceWarning]]:
         course = SearchRun.from_timeout(30)
         async with chat_at(server) as chat:
@@ -342,7 +342,7 @@ async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
         return [query.text or "" for query in found], course.notices
 
     def reply(talk: ReceivedTextRequest) -> str:
-        return writes(*("XYZ" if "several facts" in tells(talk) else "abcde"))(talk)
+        return writes(*("XYZ" if "several facts" in prompt_of(talk) else "abcde"))(talk)
 
     server.reply = reply
     whole = ["q", "qa", "qb", "qc"]
@@ -365,7 +365,7 @@ async def test_those_that_fan_out_multiply(server: ChatServer) -> None:
     ],
     ids=str,
 )
-def test_what_is_not_there_is_refused(wished: NamedTransformer, loc: tuple[str, ...]) -> None:
+def test_resolve_steps_unknown_transformer_is_refused(wished: NamedTransformer, loc: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInputError) as caught:
         resolve_steps(["hyde", wished], loc=("body", "transformers"))
     assert caught.value.loc == ("body", "transformers", 1, *loc)
@@ -373,7 +373,7 @@ def test_what_is_not_there_is_refused(wished: NamedTransformer, loc: tuple[str, 
         assert all(name in caught.value.message for name in TRANSFORMERS)
 
 
-def test_a_kept_one_that_has_gone_is_left_out() -> None:
+def test_resolve_stored_steps_removed_transformer_is_skipped() -> None:
     course = SearchRun.from_timeout(1)
     stored = [
         {"name": "gone", "options": {}},
@@ -390,7 +390,7 @@ def test_a_kept_one_that_has_gone_is_left_out() -> None:
     ]
 
 
-def test_where_all_have_gone_it_is_as_if_none_had_been_named() -> None:
+def test_resolve_stored_steps_all_removed_equals_none() -> None:
     course = SearchRun.from_timeout(1)
     assert resolve_stored_steps([{"name": "gone", "options": {}}], course, owner="agent") is None
     assert course.notices == [

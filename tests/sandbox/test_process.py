@@ -70,7 +70,7 @@ async def test_sealed_copy_of_missing_file_raises(tmp_path: Path) -> None:
             raise AssertionError("there is nothing to copy")
 
 
-async def test_readable_path_below_a_closed_directory_is_read_and_its_neighbour_is_not(tmp_path: Path) -> None:
+async def test_readable_path_below_closed_directory_is_read_and_others_are_not(tmp_path: Path) -> None:
     given, neighbour = tmp_path / "closed" / "given" / "file", tmp_path / "closed" / "neighbour"
     given.parent.mkdir(parents=True)
     given.write_text("given")

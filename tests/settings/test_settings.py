@@ -69,17 +69,17 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Environment:
     return Environment(monkeypatch, tmp_path)
 
 
-def told_in_example() -> dict[str, str]:
+def example_values() -> dict[str, str]:
     lines = re.findall(r"^#(CARREL_[A-Z0-9_]+)=(.*)$", EXAMPLE.read_text(), re.MULTILINE)
     assert len({name for name, _ in lines}) == len(lines)
     return dict(lines)
 
 
-def test_the_example_tells_of_every_variable_and_no_other() -> None:
-    assert set(told_in_example()) == list_variables() | EXTERNAL_VARIABLES
+def test_env_example_lists_every_variable_and_no_other() -> None:
+    assert set(example_values()) == list_variables() | EXTERNAL_VARIABLES
 
 
-def test_the_example_is_generated_from_the_settings_classes() -> None:
+def test_env_example_equals_generated_text() -> None:
     assert EXAMPLE.read_text() == build_example(), "run: python -m scripts.build_env_example"
 
 
@@ -94,7 +94,7 @@ def test_settings_every_field_has_a_description_a_reader_and_a_unit_if_it_is_a_n
             assert is_number is False or (get_unit(field) is None) == (name in without_unit), name
 
 
-def test_the_example_sets_nothing_and_explains_each() -> None:
+def test_env_example_sets_nothing_and_explains_each_variable() -> None:
     lines = EXAMPLE.read_text().splitlines()
     assert all(not line or line.startswith("#") for line in lines)
     for before, line in pairwise(lines):
@@ -102,11 +102,11 @@ def test_the_example_sets_nothing_and_explains_each() -> None:
             assert re.match(r"# .*\.$", before), line
 
 
-def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> None:
+def test_env_example_defaults_equal_defaults(environment: Environment) -> None:
     plain = environment.load({})
-    filled = environment.load({name: value for name, value in told_in_example().items() if value})
+    filled = environment.load({name: value for name, value in example_values().items() if value})
     assert filled == plain
-    told = told_in_example()
+    told = example_values()
     for group in GROUPS.values():
         for field in group.model_fields.values():
             has_default = field.default not in (None, "", ())
@@ -233,7 +233,7 @@ def test_the_example_s_defaults_are_the_defaults(environment: Environment) -> No
         ({"CARREL_OIDC_KNOWLEDGE_BASES_CLAIM": "kbs"}, "CARREL_OIDC_ISSUER"),
     ],
 )
-def test_a_wrong_setting_stops_with_one_line_that_names_it(
+def test_settings_invalid_value_stops_with_one_line(
     environment: Environment, variables: dict[str, str], named: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
@@ -245,17 +245,17 @@ def test_a_wrong_setting_stops_with_one_line_that_names_it(
 
 
 @pytest.mark.parametrize("name", sorted(list_variables() - {"CARREL_S3_ENDPOINT_URL"}))
-def test_an_empty_variable_counts_as_not_set(environment: Environment, name: str) -> None:
+def test_settings_empty_variable_counts_as_unset(environment: Environment, name: str) -> None:
     assert environment.load({name: ""}) == environment.load({})
 
 
-def test_a_plugin_s_embedder_needs_no_endpoint(environment: Environment) -> None:
+def test_settings_plugin_embedder_needs_no_endpoint(environment: Environment) -> None:
     given = {"PROVIDER": "hashing", "MODEL": "of-the-plugin", "API_KEY": "x" * 8}
     settings = environment.load({f"CARREL_EMBEDDING_{name}": value for name, value in given.items()})
     assert (settings.embedding.provider, settings.embedding.model) == ("hashing", "of-the-plugin")
 
 
-def test_further_models_and_the_variables_of_their_keys(environment: Environment) -> None:
+def test_settings_further_models_read_keys_of_their_variables(environment: Environment) -> None:
     listed = models({**FURTHER, "api_key_env": "CARREL_further_key"}, {"provider": "embedded", "precision": "int8"})
     settings = environment.load({**listed, "CARREL_further_key": "hidden-key"})
     endpoint, embedded = settings.embedding.models
@@ -266,7 +266,7 @@ def test_further_models_and_the_variables_of_their_keys(environment: Environment
     assert (embedded.provider, embedded.model, embedded.precision) == ("embedded", "all-MiniLM-L6-v2", "int8")
 
 
-def test_a_key_of_the_environment_wins_over_the_file_s(environment: Environment) -> None:
+def test_settings_environment_key_overrides_file(environment: Environment) -> None:
     environment.file.write_text("CARREL_FURTHER_KEY=of-the-file\n")
     listed = models({**FURTHER, "api_key_env": "CARREL_FURTHER_KEY"})
     (endpoint,) = environment.load({**listed, "CARREL_FURTHER_KEY": "of-the-process"}).embedding.models
@@ -289,7 +289,7 @@ FILE_AND_PROCESS = ["the file", "the process"]
 @pytest.mark.parametrize("of_key", FILE_AND_PROCESS)
 @pytest.mark.parametrize("of_address", FILE_AND_PROCESS)
 @pytest.mark.parametrize("secret", ADDRESSES)
-def test_settings_key_and_address_from_different_places_are_refused(
+def test_settings_key_and_address_from_different_sources_are_refused(
     environment: Environment, secret: str, of_key: str, of_address: str
 ) -> None:
     address, others = ADDRESSES[secret]
@@ -310,7 +310,7 @@ def test_settings_key_and_address_from_different_places_are_refused(
     environment.load({"CARREL_ENV_FILE": str(environment.file)})
 
 
-def test_settings_every_secret_has_its_address_beside_it() -> None:
+def test_settings_every_secret_has_its_address() -> None:
     """A new secret is in ``ADDRESS_BY_SECRET``, or holds its address in the same variable, or is never sent."""
     alone = {"CARREL_OPERATOR_KEY", "CARREL_DATABASE_URL", "CARREL_ADMIN_DATABASE_URL"}
     secrets = {
@@ -421,13 +421,13 @@ def test_documents_name_only_variables_that_exist() -> None:
     assert unknown == set()
 
 
-def test_an_issuer_is_kept_to_the_letter(environment: Environment) -> None:
+def test_settings_issuer_is_stored_unchanged(environment: Environment) -> None:
     identity = environment.load({**OIDC, "CARREL_OIDC_USER_CLAIM": "sub"}).identity
     assert (identity.oidc_issuer, identity.oidc_user_claim) == ("https://login.example/", "sub")
     assert (identity.oidc_tenant_claim, identity.oidc_knowledge_bases_claim) == ("carrel_tenant", None)
 
 
-def test_no_secret_shows(environment: Environment) -> None:
+def test_settings_repr_shows_no_secret(environment: Environment) -> None:
     settings = environment.load(
         {
             **S3,
@@ -444,19 +444,19 @@ def test_no_secret_shows(environment: Environment) -> None:
     assert settings.embedding.base_url == "http://models:1/v1"
 
 
-def test_the_file_is_read_and_the_environment_wins(environment: Environment) -> None:
+def test_settings_environment_overrides_file(environment: Environment) -> None:
     environment.file.write_text("CARREL_PORT=9001\nCARREL_HOST=10.0.0.1\nPOSTGRES_PASSWORD=x\nCARREL_URL=http://x\n")
     settings = environment.load({"CARREL_PORT": "9002"})
     assert (settings.server.port, settings.server.host) == (9002, "10.0.0.1")
 
 
-def test_an_unknown_name_in_the_file_stops_too(environment: Environment) -> None:
+def test_settings_unknown_name_in_file_is_refused(environment: Environment) -> None:
     environment.file.write_text("CARREL_PROT=9001\n")
     with pytest.raises(SettingsError, match="CARREL_PROT"):
         environment.load({})
 
 
-def test_the_command_line_wins_over_both(environment: Environment) -> None:
+def test_settings_command_line_overrides_environment_and_file(environment: Environment) -> None:
     environment.file.write_text("CARREL_PORT=9001\n")
     settings = environment.load({"CARREL_PORT": "9002"}, server={"CARREL_PORT": 9003})
     assert settings.server.port == 9003
@@ -464,29 +464,29 @@ def test_the_command_line_wins_over_both(environment: Environment) -> None:
         environment.load({}, server={"CARREL_PORT": -1})
 
 
-def test_the_data_directory_is_absolute(environment: Environment) -> None:
+def test_settings_data_directory_is_absolute(environment: Environment) -> None:
     assert environment.load({}).server.data_dir == environment.file.parent / ".carrel"
     assert environment.load({"CARREL_DATA_DIR": "~/x"}).server.data_dir == Path.home() / "x"
 
 
-def test_lists_are_separated_by_commas(environment: Environment) -> None:
+def test_settings_lists_are_separated_by_commas(environment: Environment) -> None:
     settings = environment.load({"CARREL_CORS_ORIGINS": "https://a.example, https://b.example,"})
     assert settings.server.cors_origins == ("https://a.example", "https://b.example")
 
 
 @pytest.mark.parametrize("given", ["deu,eng,chi_sim", "deu+eng+chi_sim", " deu, eng , chi_sim,deu"])
-def test_languages_are_separated_by_commas_or_plus_signs(environment: Environment, given: str) -> None:
+def test_settings_languages_are_separated_by_commas_or_plus_signs(environment: Environment, given: str) -> None:
     assert environment.load({"CARREL_OCR_LANGUAGES": given}).parser.ocr_languages == ("deu", "eng", "chi_sim")
 
 
-def test_tesseract_s_own_variable_names_its_data_where_ours_does_not(environment: Environment) -> None:
+def test_settings_tessdata_prefix_is_the_default(environment: Environment) -> None:
     own = {"TESSDATA_PREFIX": "/opt/tessdata"}
     assert environment.load(own).parser.tessdata_dir == Path("/opt/tessdata")
     both = {**own, "CARREL_TESSDATA_DIR": "data"}
     assert environment.load(both).parser.tessdata_dir == environment.file.parent / "data"
 
 
-def test_nothing_changes_after_the_start(environment: Environment) -> None:
+def test_settings_are_frozen(environment: Environment) -> None:
     settings = environment.load({})
     for target, field in ((settings, "server"), (settings.server, "port")):
         with pytest.raises(ValueError, match="frozen"):

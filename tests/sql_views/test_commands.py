@@ -15,7 +15,7 @@ def tenant(publishing: Service) -> Tenant:
     return allow(publishing.create_tenant())
 
 
-def test_published_read_and_ended(tenant: Tenant) -> None:
+def test_sql_view_commands_create_show_and_delete(tenant: Tenant) -> None:
     carrel = partial(printed, url=tenant.service.url, key=tenant.key)
     tenant.add_text("The heron fishes at dawn.")
     made = carrel("kb", "sql-view", "create", "default", "--collection", "birds", "--content-key", "body", "--json")
@@ -32,7 +32,7 @@ def test_published_read_and_ended(tenant: Tenant) -> None:
     assert asyncio.run(published.shows_nothing())
 
 
-def test_the_password_is_told_once_and_clearly(tenant: Tenant) -> None:
+def test_sql_view_command_prints_password_once(tenant: Tenant) -> None:
     told = printed("kb", "sql-view", "create", "default", url=tenant.service.url, key=tenant.key)
     (line,) = [line for line in told.splitlines() if line.startswith("password")]
     assert line.split()[1].startswith("carrel_db_")

@@ -45,7 +45,7 @@ async def refused(reader: asyncpg.Connection, sql: str) -> bool:
     return False
 
 
-async def test_it_reads_its_view_and_nothing_else(world: tuple[Published, Published]) -> None:
+async def test_sql_view_role_reads_only_its_view(world: tuple[Published, Published]) -> None:
     async with world[0].connected() as reader:
         columns = await reader.fetch(TABLES)
         schema = world[0].connection["user"].replace("carrel_sql_view_", "sql_view_")
@@ -85,7 +85,7 @@ async def test_it_reads_its_view_and_nothing_else(world: tuple[Published, Publis
         assert not await reader.fetchval(shared, world[1].connection["user"])
 
 
-async def test_none_of_our_functions_answers_it(world: tuple[Published, Published]) -> None:
+async def test_sql_view_role_cannot_use_service_functions(world: tuple[Published, Published]) -> None:
     async with world[0].connected() as reader:
         open_ones = await reader.fetch(
             "select p.proname from pg_proc p where p.pronamespace = 'public'::regnamespace"
@@ -101,7 +101,9 @@ async def test_none_of_our_functions_answers_it(world: tuple[Published, Publishe
         assert await reader.fetchval(members) == 0
 
 
-async def test_another_tenants_id_changes_nothing(world: tuple[Published, Published], publishing: Service) -> None:
+async def test_sql_view_role_with_other_tenant_id_sees_same_rows(
+    world: tuple[Published, Published], publishing: Service
+) -> None:
     other = next(one for one in publishing.operator.get("/v1/tenants").json()["items"])["id"]
     async with world[0].connected() as reader:
         await reader.execute(f"set app.tenant_id = '{decode_id('ten', other)}'")
@@ -109,7 +111,7 @@ async def test_another_tenants_id_changes_nothing(world: tuple[Published, Publis
 
 
 @pytest.mark.parametrize("plan", ["enable_indexscan", "enable_seqscan", "enable_nestloop", "enable_hashjoin"])
-async def test_no_function_in_a_query_is_shown_other_rows(
+async def test_sql_view_query_function_sees_only_rows_of_view(
     world: tuple[Published, Published], publishing: Service, plan: str
 ) -> None:
     """The role cannot create a function; a function that existed would see only the view's rows."""
@@ -130,9 +132,7 @@ async def test_no_function_in_a_query_is_shown_other_rows(
     assert not any(word in one for one in seen for word in (BESIDE, USERS, OTHERS))
 
 
-async def test_the_policies_hold_where_the_view_says_nothing(
-    world: tuple[Published, Published], publishing: Service
-) -> None:
+async def test_sql_view_policies_apply_to_plain_views(world: tuple[Published, Published], publishing: Service) -> None:
     """A view of whole tables, created by the views' owner, shows a login only the rows of that login's SQL view."""
     owner = await asyncpg.connect(publishing.urls.owner)
     logins = ", ".join(published.connection["user"] for published in world)
@@ -161,7 +161,7 @@ async def test_the_policies_hold_where_the_view_says_nothing(
         await owner.close()
 
 
-async def test_names_say_nothing(world: tuple[Published, Published], publishing: Service) -> None:
+async def test_sql_view_names_reveal_nothing(world: tuple[Published, Published], publishing: Service) -> None:
     async with world[0].connected() as reader:
         schemas = await reader.fetch("select nspname from pg_namespace where nspname like 'pub\\_%'")
         assert all(len(row[0]) == 36 for row in schemas)
@@ -172,13 +172,13 @@ async def test_names_say_nothing(world: tuple[Published, Published], publishing:
         assert tenant["name"] == "tenant" or tenant["name"] not in defined
 
 
-async def test_a_session_has_limits(world: tuple[Published, Published]) -> None:
+async def test_sql_view_session_has_limits(world: tuple[Published, Published]) -> None:
     async with world[0].connected() as reader:
         assert await reader.fetchval("show statement_timeout") == "30s"
         assert await reader.fetchval("select rolconnlimit from pg_roles where rolname = current_user") == 10
 
 
-async def test_the_policy_knows_the_tenants_level(publishing: Service) -> None:
+async def test_sql_view_policy_contains_tenant_level(publishing: Service) -> None:
     """The policy in the migration has it as a constant."""
     owner = await asyncpg.connect(publishing.urls.owner)
     policy = await owner.fetchval(
@@ -188,7 +188,7 @@ async def test_the_policy_knows_the_tenants_level(publishing: Service) -> None:
     assert str(DocumentScope().to_key()) in policy
 
 
-async def test_a_search_walks_the_index_of_its_rows(world: tuple[Published, Published], publishing: Service) -> None:
+async def test_sql_view_search_uses_vector_index(world: tuple[Published, Published], publishing: Service) -> None:
     """A parameter of type vector, an order and a filter; the planner may not sort the few rows."""
     owner = await asyncpg.connect(publishing.urls.owner)
     index = await owner.fetchrow(

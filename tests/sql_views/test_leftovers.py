@@ -97,7 +97,7 @@ async def unreachable(postgres_server: EmbeddedPostgres) -> str:
     return "beyond_reach"
 
 
-def test_delete_tenant_role_that_cannot_go_keeps_no_data(
+def test_delete_tenant_with_role_that_cannot_be_dropped_deletes_data(
     publishing: Service, tenant: Tenant, postgres_server: EmbeddedPostgres, unreachable: str
 ) -> None:
     """The role owns an object in a database that the service cannot reach: rows and originals are

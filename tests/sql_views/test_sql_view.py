@@ -37,7 +37,7 @@ async def left(service: Service, published: Published) -> int:
         await connection.close()
 
 
-def test_the_platforms_retriever_finds_what_is_near(tenant: Tenant) -> None:
+def test_sql_view_platform_retriever_finds_nearest_rows(tenant: Tenant) -> None:
     tenant.add_text(HERON, metadata={"animal": "bird"})
     tenant.add_text(OTTER, metadata={"animal": "mammal"})
     published = publish(tenant, collection="animals")
@@ -63,7 +63,7 @@ def test_the_platforms_retriever_finds_what_is_near(tenant: Tenant) -> None:
     }  # fmt: skip
 
 
-def test_the_reply_warns_and_the_password_is_told_once(tenant: Tenant) -> None:
+def test_sql_view_reply_warns_and_returns_password_once(tenant: Tenant) -> None:
     made = tenant.admin.post(PATH, json={"content_key": "body"}).json()
     assert {one["code"] for one in made["warnings"]} == {"embedded_model", "no_tls"}
     read = tenant.admin.get(PATH)
@@ -72,7 +72,7 @@ def test_the_reply_warns_and_the_password_is_told_once(tenant: Tenant) -> None:
     problem(tenant.admin.post(PATH), 409, "sql_view_exists")
 
 
-def test_the_password_is_not_kept_for_a_retry(tenant: Tenant) -> None:
+def test_sql_view_password_is_not_stored_for_retry(tenant: Tenant) -> None:
     key = {"Idempotency-Key": "publish-once"}
     made = tenant.admin.post(PATH, headers=key)
     assert made.status_code == 202
@@ -80,7 +80,7 @@ def test_the_password_is_not_kept_for_a_retry(tenant: Tenant) -> None:
     assert made.json()["password"] not in str(found)
 
 
-def test_only_what_every_search_of_the_tenant_sees_is_in_it(tenant: Tenant) -> None:
+def test_sql_view_contains_only_tenant_wide_documents(tenant: Tenant) -> None:
     kept = tenant.add_text(HERON)
     tenant.add_text("A user's.", user_id="u")
     tenant.add_text("A chat's.", chat_id="c")
@@ -96,7 +96,7 @@ def test_only_what_every_search_of_the_tenant_sees_is_in_it(tenant: Tenant) -> N
     assert asyncio.run(published.texts()) == {OTTER}
 
 
-def test_it_shows_what_the_knowledge_bases_filter_lets_through(publishing: Service, tenant: Tenant) -> None:
+def test_sql_view_applies_enforced_metadata(publishing: Service, tenant: Tenant) -> None:
     tenant.add_text(HERON)
     published = publish(tenant)
     tenant.admin.patch(KB, json={"metadata_filter": {"shelf": "a"}}).raise_for_status()
@@ -111,7 +111,7 @@ def test_it_shows_what_the_knowledge_bases_filter_lets_through(publishing: Servi
     assert asyncio.run(published.texts()) == set()
 
 
-def test_it_follows_a_reindex(tenant: Tenant) -> None:
+def test_sql_view_follows_reindex(tenant: Tenant) -> None:
     tenant.add_text("# Birds\n\n" + " ".join(f"The heron number {n} fishes." for n in range(60)))
     published = publish(tenant)
     before = asyncio.run(published.texts())
@@ -127,7 +127,7 @@ def test_it_follows_a_reindex(tenant: Tenant) -> None:
     eventually(lambda: asyncio.run(published.texts()) == live())
 
 
-def test_a_revoked_one_shows_nothing_at_once_and_is_gone_soon(publishing: Service, tenant: Tenant) -> None:
+def test_sql_view_revoked_shows_nothing_and_is_removed(publishing: Service, tenant: Tenant) -> None:
     tenant.add_text(HERON)
     published = publish(tenant)
 
@@ -149,7 +149,7 @@ def test_a_revoked_one_shows_nothing_at_once_and_is_gone_soon(publishing: Servic
     assert asyncio.run(publish(tenant).texts()) == {HERON}
 
 
-def test_an_open_session_is_ended(publishing: Service, tenant: Tenant) -> None:
+def test_sql_view_revoked_ends_open_session(publishing: Service, tenant: Tenant) -> None:
     published = publish(tenant)
 
     async def outlive() -> bool:
@@ -165,7 +165,7 @@ def test_an_open_session_is_ended(publishing: Service, tenant: Tenant) -> None:
     assert not asyncio.run(outlive())
 
 
-def test_a_deleted_knowledge_base_takes_it_along(publishing: Service, tenant: Tenant) -> None:
+def test_sql_view_is_removed_with_knowledge_base(publishing: Service, tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "gone"}).raise_for_status()
     tenant.add_text(HERON, kb="gone")
     published = publish(tenant, "gone")
@@ -177,7 +177,7 @@ def test_a_deleted_knowledge_base_takes_it_along(publishing: Service, tenant: Te
     assert asyncio.run(left(publishing, published)) == 0
 
 
-def test_a_deleted_tenant_takes_it_along(publishing: Service, tenant: Tenant) -> None:
+def test_sql_view_is_removed_with_tenant(publishing: Service, tenant: Tenant) -> None:
     tenant.add_text(HERON)
     published = publish(tenant)
     publishing.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
@@ -186,6 +186,6 @@ def test_a_deleted_tenant_takes_it_along(publishing: Service, tenant: Tenant) ->
 
 
 @pytest.mark.parametrize("collection", ["pg_class", "select", "A", "a b", 'a"', "a;b", "1a", "a" * 64, ""])
-def test_a_name_that_is_none_is_refused(tenant: Tenant, collection: str) -> None:
+def test_sql_view_invalid_name_is_422(tenant: Tenant, collection: str) -> None:
     found = problem(tenant.admin.post(PATH, json={"collection": collection}), 422)
     assert found["errors"][0]["loc"] == ["body", "collection"]

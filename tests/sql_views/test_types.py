@@ -21,7 +21,7 @@ from app.sql_views.types import ConnectionAddress, build_default_view_name
         ("9" * 200, "kb_" + "9" * 60),
     ],
 )
-def test_a_name_becomes_an_identifier(name: str, collection: str) -> None:
+def test_default_view_name_is_an_identifier(name: str, collection: str) -> None:
     assert build_default_view_name(name) == collection
 
 
@@ -44,7 +44,7 @@ def test_a_name_becomes_an_identifier(name: str, collection: str) -> None:
         ),
     ],
 )
-def test_an_address_is_what_is_set_over_what_the_service_uses(
+def test_connection_address_setting_overrides_database_url(
     settings: dict[str, Any], url: str, is_embedded: bool, address: tuple[object, ...]
 ) -> None:
     found = ConnectionAddress.from_settings(SqlViewSettings(**settings), url, is_embedded=is_embedded)

@@ -63,7 +63,7 @@ class AuthenticatingProcess:
             TenantDatabase(self.system.database, tenant_id), self.authenticator.credential_cache, SERVICE_ACTOR
         )
 
-    async def is_asked(self, key: IssuedKey) -> bool:
+    async def looks_up(self, key: IssuedKey) -> bool:
         """Return whether the database was queried for the key."""
         before = len(self.system.asked)
         await self.authenticator.authenticate(key.secret)
@@ -75,13 +75,13 @@ class AuthenticatingProcess:
             return False
         return True
 
-    async def keeps(self, key: IssuedKey) -> None:
+    async def wait_until_cached(self, key: IssuedKey) -> None:
         """Wait until the key is cached: the process listens from the first look-up on."""
 
-        async def kept() -> bool:
-            return not await self.is_asked(key)
+        async def is_cached() -> bool:
+            return not await self.looks_up(key)
 
-        await until(kept)
+        await until(is_cached)
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> float:
@@ -143,17 +143,17 @@ async def untold(owner: asyncpg.Connection) -> AsyncIterator[None]:
         await owner.execute(f"alter table {table} enable trigger {table}_changed")
 
 
-async def test_a_key_is_looked_up_once(one: AuthenticatingProcess, key: IssuedKey) -> None:
-    await one.keeps(key)
+async def test_credential_is_looked_up_once(one: AuthenticatingProcess, key: IssuedKey) -> None:
+    await one.wait_until_cached(key)
     for _ in range(5):
-        assert not await one.is_asked(key)
+        assert not await one.looks_up(key)
     principal = await one.authenticator.authenticate(key.secret)
     own = key.row.id
     assert principal == Principal(key.row.tenant_id, "a tenant", Role.ADMIN, own, "first key", key_lineage_id=own)
 
 
-async def test_many_requests_at_once_look_a_key_up_once(one: AuthenticatingProcess, key: IssuedKey) -> None:
-    await one.keeps(key)
+async def test_credential_concurrent_requests_look_up_once(one: AuthenticatingProcess, key: IssuedKey) -> None:
+    await one.wait_until_cached(key)
     known = one.authenticator.credential_cache
     known._cached.clear()
     before = len(one.system.asked)
@@ -170,9 +170,9 @@ async def test_many_requests_at_once_look_a_key_up_once(one: AuthenticatingProce
 
 
 @pytest.mark.usefixtures("untold")
-async def test_a_look_up_that_began_before_a_change_is_not_joined(one: AuthenticatingProcess, key: IssuedKey) -> None:
+async def test_credential_look_up_before_change_is_not_shared(one: AuthenticatingProcess, key: IssuedKey) -> None:
     issued = await one.keys(key.row.tenant_id).issue("for a moment", Role.READER)
-    await one.keeps(issued)
+    await one.wait_until_cached(issued)
     one.authenticator.credential_cache._cached.clear()
     before = len(one.system.asked)
     one.system.answers.clear()
@@ -186,37 +186,35 @@ async def test_a_look_up_that_began_before_a_change_is_not_joined(one: Authentic
 
 
 @pytest.mark.usefixtures("untold")
-async def test_a_revoked_key_is_refused_by_the_very_next_request(one: AuthenticatingProcess, key: IssuedKey) -> None:
+async def test_credential_revoked_key_is_refused_by_next_request(one: AuthenticatingProcess, key: IssuedKey) -> None:
     for _ in range(5):
         issued = await one.keys(key.row.tenant_id).issue("for a moment", Role.READER)
-        await one.keeps(issued)
+        await one.wait_until_cached(issued)
         await one.keys(key.row.tenant_id).revoke(issued.row.id)
         assert await one.refuses(issued)
 
 
 @pytest.mark.usefixtures("untold")
-async def test_a_deleted_tenant_is_refused_by_the_very_next_request(one: AuthenticatingProcess, key: IssuedKey) -> None:
+async def test_credential_deleted_tenant_is_refused_by_next_request(one: AuthenticatingProcess, key: IssuedKey) -> None:
     second = await one.keys(key.row.tenant_id).issue("another", Role.WRITER)
     for issued in (key, second):
-        await one.keeps(issued)
+        await one.wait_until_cached(issued)
     await one.tenants.delete(key.row.tenant_id)
     assert await one.refuses(key)
     assert await one.refuses(second)
 
 
 @pytest.mark.usefixtures("untold")
-async def test_a_renamed_tenant_has_its_new_name_in_the_very_next_request(
-    one: AuthenticatingProcess, key: IssuedKey
-) -> None:
-    await one.keeps(key)
+async def test_credential_renamed_tenant_is_renamed_in_next_request(one: AuthenticatingProcess, key: IssuedKey) -> None:
+    await one.wait_until_cached(key)
     await one.tenants.update(key.row.tenant_id, name="another name")
     assert (await one.authenticator.authenticate(key.secret)).tenant_name == "another name"
 
 
-async def test_another_process_refuses_it_when_it_is_told(
+async def test_credential_revocation_reaches_other_process(
     one: AuthenticatingProcess, other: AuthenticatingProcess, key: IssuedKey
 ) -> None:
-    await other.keeps(key)
+    await other.wait_until_cached(key)
     await one.keys(key.row.tenant_id).revoke(key.row.id)
     assert await until(lambda: other.refuses(key)) < LONG / 100
 
@@ -232,10 +230,10 @@ async def test_another_process_refuses_it_when_it_is_told(
         "delete from tenant where id = $1",
     ],
 )
-async def test_every_way_to_end_a_key_is_told(
+async def test_credential_every_way_to_end_a_key_notifies(
     other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection, sql: str
 ) -> None:
-    await other.keeps(key)
+    await other.wait_until_cached(key)
     await owner.execute(sql, key.row.tenant_id)
     await until(lambda: other.refuses(key))
 
@@ -250,10 +248,10 @@ async def test_every_way_to_end_a_key_is_told(
     ],
     ids=["role", "key's name", "tenant's name", "narrowed"],
 )
-async def test_what_a_key_may_do_is_told(
+async def test_credential_changed_rights_notify(
     other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection, sql: str, value: object
 ) -> None:
-    await other.keeps(key)
+    await other.wait_until_cached(key)
     before = await other.authenticator.authenticate(key.secret)
     await owner.execute(sql, key.row.tenant_id, value)
 
@@ -266,19 +264,19 @@ async def test_what_a_key_may_do_is_told(
     assert value in seen
 
 
-async def test_other_tenants_stay_known(
+async def test_credential_of_other_tenants_stays_cached(
     one: AuthenticatingProcess, other: AuthenticatingProcess, key: IssuedKey
 ) -> None:
     _, neighbour = await one.tenants.create("a neighbour")
-    await other.keeps(key)
-    await other.keeps(neighbour)
+    await other.wait_until_cached(key)
+    await other.wait_until_cached(neighbour)
     await one.keys(key.row.tenant_id).revoke(key.row.id)
     await until(lambda: other.refuses(key))
-    assert not await other.is_asked(neighbour)
+    assert not await other.looks_up(neighbour)
 
 
-async def test_an_answer_from_before_a_change_is_not_kept(one: AuthenticatingProcess, key: IssuedKey) -> None:
-    await one.keeps(await one.keys(key.row.tenant_id).issue("so that it listens", Role.READER))
+async def test_credential_look_up_before_change_is_not_cached(one: AuthenticatingProcess, key: IssuedKey) -> None:
+    await one.wait_until_cached(await one.keys(key.row.tenant_id).issue("so that it listens", Role.READER))
     one.system.answers.clear()
     before = len(one.system.asked)
     late = asyncio.create_task(one.authenticator.authenticate(key.secret))
@@ -293,12 +291,12 @@ async def test_an_answer_from_before_a_change_is_not_kept(one: AuthenticatingPro
     assert await one.refuses(key)
 
 
-async def test_while_nothing_can_be_heard_every_request_asks(
+async def test_credential_without_notifications_is_looked_up_each_time(
     database: DatabaseUrls, key: IssuedKey, owner: asyncpg.Connection
 ) -> None:
     async with cutting(database.app, CHANNEL.encode()) as url, process(url) as deaf:
         for _ in range(10):
-            assert await deaf.is_asked(key)
+            assert await deaf.looks_up(key)
             await asyncio.sleep(0.01)
         await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
         assert await deaf.refuses(key)
@@ -312,7 +310,7 @@ async def superuser(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg.
 
 
 @asynccontextmanager
-async def nobody_listens(superuser: asyncpg.Connection, owner: asyncpg.Connection) -> AsyncIterator[None]:
+async def without_listeners(superuser: asyncpg.Connection, owner: asyncpg.Connection) -> AsyncIterator[None]:
     """End the listening connections and refuse new ones; the connections of the pools remain."""
     name = await owner.fetchval("select current_database()")
     await superuser.execute(f"alter database {name} allow_connections false")
@@ -325,95 +323,97 @@ async def nobody_listens(superuser: asyncpg.Connection, owner: asyncpg.Connectio
 
 
 @pytest.mark.usefixtures("untold")
-async def test_what_was_known_ends_with_the_connection(
+async def test_credential_cache_is_cleared_when_connection_breaks(
     other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection, superuser: asyncpg.Connection
 ) -> None:
-    await other.keeps(key)
+    await other.wait_until_cached(key)
     await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
-    assert not await other.is_asked(key)  # only the lost connection can end the entry
-    async with nobody_listens(superuser, owner):
+    assert not await other.looks_up(key)  # only the lost connection can end the entry
+    async with without_listeners(superuser, owner):
         await until(lambda: other.refuses(key))
 
 
-async def test_after_a_break_it_keeps_again(
+async def test_credential_cache_works_again_after_reconnect(
     other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection, superuser: asyncpg.Connection
 ) -> None:
-    await other.keeps(key)
-    async with nobody_listens(superuser, owner):
-        await until(lambda: other.is_asked(key))
-        assert await other.is_asked(key)
-    await other.keeps(key)
+    await other.wait_until_cached(key)
+    async with without_listeners(superuser, owner):
+        await until(lambda: other.looks_up(key))
+        assert await other.looks_up(key)
+    await other.wait_until_cached(key)
     await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)
     await until(lambda: other.refuses(key))
 
 
-async def test_a_key_is_kept_for_its_time_and_no_longer(database: DatabaseUrls, key: IssuedKey) -> None:
+async def test_credential_is_cached_for_limited_time(database: DatabaseUrls, key: IssuedKey) -> None:
     clock = ManualClock()
     async with process(database.app, seconds=5.0, clock=clock) as made:
-        await made.keeps(key)
+        await made.wait_until_cached(key)
         clock.now += 4.9
-        assert not await made.is_asked(key)
+        assert not await made.looks_up(key)
         clock.now += 0.2  # a use does not extend it
-        assert await made.is_asked(key)
-        assert not await made.is_asked(key)
+        assert await made.looks_up(key)
+        assert not await made.looks_up(key)
 
 
-async def test_a_key_is_not_kept_beyond_its_end(
+async def test_credential_is_not_cached_beyond_expiry(
     database: DatabaseUrls, one: AuthenticatingProcess, key: IssuedKey
 ) -> None:
     clock, ends = ManualClock(), datetime.now(UTC) + timedelta(seconds=LONG / 2)
     issued = await one.keys(key.row.tenant_id).issue("until then", Role.READER, expires_at=ends)
     async with process(database.app, clock=clock) as made:
-        await made.keeps(issued)
+        await made.wait_until_cached(issued)
         clock.now += LONG / 2 - HANG_SECONDS
-        assert not await made.is_asked(issued)
+        assert not await made.looks_up(issued)
         clock.now += HANG_SECONDS
-        assert await made.is_asked(issued)
+        assert await made.looks_up(issued)
 
 
-async def test_an_expired_key_is_refused(one: AuthenticatingProcess, key: IssuedKey) -> None:
+async def test_credential_expired_key_is_refused(one: AuthenticatingProcess, key: IssuedKey) -> None:
     ends = datetime.now(UTC) + timedelta(seconds=0.5)
     issued = await one.keys(key.row.tenant_id).issue("short", Role.READER, expires_at=ends)
     await until(lambda: one.refuses(issued))
     assert datetime.now(UTC) >= ends
 
 
-async def test_a_key_without_an_end_that_says_so(
+async def test_credential_with_infinite_expiry_is_valid(
     one: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection
 ) -> None:
     await owner.execute("update api_key set expires_at = 'infinity' where id = $1", key.row.id)
-    await one.keeps(key)
+    await one.wait_until_cached(key)
 
 
-async def test_the_least_used_are_forgotten(database: DatabaseUrls, one: AuthenticatingProcess, key: IssuedKey) -> None:
+async def test_credential_least_recently_used_is_evicted(
+    database: DatabaseUrls, one: AuthenticatingProcess, key: IssuedKey
+) -> None:
     first, second, third = [await one.keys(key.row.tenant_id).issue(f"key {n}", Role.READER) for n in range(3)]
     async with process(database.app, most=2) as made:
-        await made.keeps(first)
-        await made.keeps(second)
-        assert not await made.is_asked(first)
-        assert await made.is_asked(third)
-        assert not await made.is_asked(first)
-        assert not await made.is_asked(third)
-        assert await made.is_asked(second)
+        await made.wait_until_cached(first)
+        await made.wait_until_cached(second)
+        assert not await made.looks_up(first)
+        assert await made.looks_up(third)
+        assert not await made.looks_up(first)
+        assert not await made.looks_up(third)
+        assert await made.looks_up(second)
 
 
-async def test_keys_that_are_none_push_nobody_out(database: DatabaseUrls, key: IssuedKey) -> None:
+async def test_credential_invalid_keys_evict_nothing(database: DatabaseUrls, key: IssuedKey) -> None:
     async with process(database.app, most=1) as made:
-        await made.keeps(key)
+        await made.wait_until_cached(key)
         row = key.row
         for text in (generate_key(), generate_key(), "nonsense", ""):
             assert await made.refuses(IssuedKey(row, text))
-        assert not await made.is_asked(key)
+        assert not await made.looks_up(key)
         before = len(made.system.asked)
         assert await made.refuses(IssuedKey(row, "nonsense"))
         assert (await made.authenticator.authenticate(OPERATOR_KEY)).role is Role.OPERATOR
         assert len(made.system.asked) == before
 
 
-async def test_what_anybody_may_say_on_the_channel_does_no_harm(
+async def test_credential_foreign_notifications_are_ignored(
     other: AuthenticatingProcess, key: IssuedKey, owner: asyncpg.Connection
 ) -> None:
-    await other.keeps(key)
+    await other.wait_until_cached(key)
     for payload in ("", "nonsense", "x" * 7000):
         await owner.execute("select pg_notify($1, $2)", CHANNEL, payload)
     await owner.execute("update api_key set revoked_at = now() where id = $1", key.row.id)

@@ -40,7 +40,7 @@ async def opened(
         await keys.client.aclose()
 
 
-async def test_keys_are_fetched_once_while_they_are_fresh(issuer: TokenIssuer) -> None:
+async def test_jwks_are_fetched_once_while_fresh(issuer: TokenIssuer) -> None:
     clock = ManualClock()
     async with opened(issuer, clock) as keys:
         assert issuer.request_counts == {}
@@ -54,13 +54,13 @@ async def test_keys_are_fetched_once_while_they_are_fresh(issuer: TokenIssuer) -
         assert issuer.request_counts == {DISCOVERY: 2, "/keys": 2}
 
 
-async def test_where_the_keys_are_may_be_told(issuer: TokenIssuer) -> None:
+async def test_jwks_address_can_be_configured(issuer: TokenIssuer) -> None:
     async with opened(issuer, ManualClock(), jwks=f"{issuer.url}/keys") as keys:
         assert await keys.find("first")
     assert issuer.request_counts == {"/keys": 1}
 
 
-async def test_an_unknown_key_is_asked_for_once_a_minute(issuer: TokenIssuer) -> None:
+async def test_jwks_unknown_key_is_fetched_once_a_minute(issuer: TokenIssuer) -> None:
     clock = ManualClock()
     async with opened(issuer, clock, jwks=f"{issuer.url}/keys") as keys:
         assert await keys.find("first")
@@ -75,7 +75,7 @@ async def test_an_unknown_key_is_asked_for_once_a_minute(issuer: TokenIssuer) ->
         assert issuer.request_counts["/keys"] == 2
 
 
-async def test_a_key_that_the_issuer_drops_is_dropped(issuer: TokenIssuer) -> None:
+async def test_jwks_key_removed_by_issuer_is_removed(issuer: TokenIssuer) -> None:
     clock = ManualClock()
     async with opened(issuer, clock) as keys:
         assert await keys.find("first")
@@ -86,7 +86,7 @@ async def test_a_key_that_the_issuer_drops_is_dropped(issuer: TokenIssuer) -> No
 
 
 @pytest.mark.parametrize("status", [302, 404, 500])
-async def test_keys_are_kept_while_the_issuer_is_down(issuer: TokenIssuer, status: int) -> None:
+async def test_jwks_are_used_while_issuer_is_unavailable(issuer: TokenIssuer, status: int) -> None:
     clock = ManualClock()
     async with opened(issuer, clock) as keys:
         assert await keys.find("first")
@@ -101,7 +101,7 @@ async def test_keys_are_kept_while_the_issuer_is_down(issuer: TokenIssuer, statu
         assert issuer.request_counts[DISCOVERY] == 3
 
 
-async def test_without_any_key_it_says_so_and_tries_again_soon(issuer: TokenIssuer) -> None:
+async def test_jwks_without_keys_raises_and_retries_soon(issuer: TokenIssuer) -> None:
     clock = ManualClock()
     issuer.failure_status = 503
     async with opened(issuer, clock) as keys:
@@ -114,7 +114,7 @@ async def test_without_any_key_it_says_so_and_tries_again_soon(issuer: TokenIssu
         assert await keys.find("first")
 
 
-async def test_nobody_listens_there() -> None:
+async def test_jwks_unreachable_issuer_raises() -> None:
     async with opened(TokenIssuer(), ManualClock(), name="http://127.0.0.1:1") as keys:
         with pytest.raises(IssuerUnavailable):
             await keys.find("first")
@@ -148,7 +148,7 @@ PLAIN = {"kty": "oct", "k": "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3JldA", "k
     ],
     ids=range(19),
 )
-async def test_answers_that_are_none(issuer: TokenIssuer, path: str, answer: Any) -> None:
+async def test_jwks_malformed_reply_raises(issuer: TokenIssuer, path: str, answer: Any) -> None:
     told = answer if isinstance(answer, bytes) else json.dumps(answer).replace("<url>", issuer.url).encode()
     issuer.answers[path] = told
     async with opened(issuer, ManualClock()) as keys:
@@ -156,7 +156,7 @@ async def test_answers_that_are_none(issuer: TokenIssuer, path: str, answer: Any
             await keys.find("first")
 
 
-async def test_keys_for_encryption_and_those_without_a_name_sign_nothing(issuer: TokenIssuer) -> None:
+async def test_jwks_encryption_and_unnamed_keys_are_ignored(issuer: TokenIssuer) -> None:
     public = issuer.keys[0].public_jwk
     unnamed = {name: value for name, value in public.items() if name != "kid"}
     issuer.answers["/keys"] = {"keys": [{**public, "kid": "enc", "use": "enc"}, unnamed, {**public, "kid": "good"}]}
@@ -166,7 +166,7 @@ async def test_keys_for_encryption_and_those_without_a_name_sign_nothing(issuer:
 
 
 @pytest.mark.parametrize(("scheme", "followed"), [("https", True), ("http", False)])
-async def test_a_safe_issuer_s_keys_are_not_fetched_in_the_open(scheme: str, followed: bool) -> None:
+async def test_jwks_of_https_issuer_are_fetched_over_https_only(scheme: str, followed: bool) -> None:
     name, key = "https://issuer.example", SigningKey.generate("first")
 
     def answer(request: httpx2.Request) -> httpx2.Response:

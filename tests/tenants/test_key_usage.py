@@ -50,7 +50,7 @@ async def written(owner: asyncpg.Connection, tenant_id: UUID) -> dict[UUID, date
     return {row["key_id"]: row["last_used_at"] for row in rows}
 
 
-async def test_a_use_is_written_in_the_background(db: Database, owner: asyncpg.Connection) -> None:
+async def test_key_use_is_written_in_background(db: Database, owner: asyncpg.Connection) -> None:
     (one, keys), (other, others) = await new_keys(db, 2), await new_keys(db, 1)
     uses = KeyUsageRecorder(db, poll_interval_seconds=0.01)
     before = datetime.now(UTC)
@@ -63,7 +63,7 @@ async def test_a_use_is_written_in_the_background(db: Database, owner: asyncpg.C
     await uses.close()
 
 
-async def test_a_key_is_written_once_in_a_while(db: Database, owner: asyncpg.Connection) -> None:
+async def test_key_use_is_written_once_in_an_interval(db: Database, owner: asyncpg.Connection) -> None:
     tenant_id, (key,) = await new_keys(db, 1)
     clock = ManualClock()
     uses = KeyUsageRecorder(db, write_interval_seconds=60, poll_interval_seconds=NEVER, clock=clock)
@@ -83,7 +83,7 @@ async def test_a_key_is_written_once_in_a_while(db: Database, owner: asyncpg.Con
     assert (await written(owner, tenant_id))[key] > second
 
 
-async def test_an_older_use_does_not_replace_a_newer_one(db: Database, owner: asyncpg.Connection) -> None:
+async def test_key_use_older_time_does_not_replace_newer(db: Database, owner: asyncpg.Connection) -> None:
     tenant_id, (key,) = await new_keys(db, 1)
     later = datetime(2999, 1, 1, tzinfo=UTC)
     await owner.execute("insert into api_key_use values ($1, $2, $3)", tenant_id, key, later)
@@ -93,7 +93,7 @@ async def test_an_older_use_does_not_replace_a_newer_one(db: Database, owner: as
     assert await written(owner, tenant_id) == {key: later}
 
 
-async def test_what_is_no_key_of_the_tenant_is_left_out(db: Database, owner: asyncpg.Connection) -> None:
+async def test_key_use_of_unknown_key_is_ignored(db: Database, owner: asyncpg.Connection) -> None:
     (one, keys), (other, others) = await new_keys(db, 2), await new_keys(db, 1)
     await owner.execute("delete from api_key where id = $1", keys[1])
     uses = KeyUsageRecorder(db, poll_interval_seconds=NEVER)
@@ -110,7 +110,7 @@ async def test_what_is_no_key_of_the_tenant_is_left_out(db: Database, owner: asy
     assert await written(owner, other) == {}
 
 
-async def test_while_the_database_is_away_uses_wait(
+async def test_key_use_waits_while_database_is_unavailable(
     db: Database, database: DatabaseUrls, owner: asyncpg.Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     tenant_id, (key,) = await new_keys(db, 1)
@@ -129,7 +129,7 @@ async def test_while_the_database_is_away_uses_wait(
     await broken.close()
 
 
-async def test_no_process_is_told_of_a_use(db: Database, owner: asyncpg.Connection) -> None:
+async def test_key_use_sends_no_notification(db: Database, owner: asyncpg.Connection) -> None:
     """A notification would make every process look up the tenant's keys again."""
     tenant_id, (key,) = await new_keys(db, 1)
     heard: list[str] = []

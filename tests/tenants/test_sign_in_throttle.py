@@ -16,7 +16,7 @@ def refused(failures: SignInThrottle, address: str) -> float | None:
     return None
 
 
-def test_after_some_the_next_are_told_to_wait_for_the_rest_of_the_minute() -> None:
+def test_throttle_address_waits_until_end_of_minute() -> None:
     clock = ManualClock()
     failures = SignInThrottle(3, clock=clock)
     assert [refused(failures, "192.0.2.1") for _ in range(3)] == [None] * 3
@@ -40,13 +40,13 @@ def test_after_some_the_next_are_told_to_wait_for_the_rest_of_the_minute() -> No
         ("", "", True),
     ],
 )
-def test_whose_failures_count_together(first: str, second: str, same: bool) -> None:
+def test_throttle_counts_addresses_of_one_network_together(first: str, second: str, same: bool) -> None:
     failures = SignInThrottle(1, clock=ManualClock())
     assert refused(failures, first) is None
     assert (refused(failures, second) is not None) is same
 
 
-def test_the_longest_quiet_are_forgotten_first() -> None:
+def test_throttle_forgets_oldest_addresses_first() -> None:
     failures = SignInThrottle(1, max_addresses=2, clock=ManualClock())
     for address in ("a", "b"):
         assert refused(failures, address) is None

@@ -55,7 +55,9 @@ def killed(postgres: EmbeddedPostgres, service: Service) -> int:
     return asyncio.run(run())
 
 
-def test_a_document_is_there_whole_or_not_at_all(service: Service, postgres_server: EmbeddedPostgres) -> None:
+def test_import_killed_in_a_document_leaves_it_complete_or_absent(
+    service: Service, postgres_server: EmbeddedPostgres
+) -> None:
     tenant = service.create_tenant("crashing")
     first = build_archive(ArchiveDocument(["The first tern."]))
     assert take(tenant, "default", first).json()["documents"] == 1

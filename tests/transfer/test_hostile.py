@@ -173,7 +173,7 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", DAMAGED)
-def test_what_is_damaged_is_refused(target: Tenant, kind: str) -> None:
+def test_import_damaged_archive_is_refused(target: Tenant, kind: str) -> None:
     found = take(target, "default", DAMAGED[kind]())
     code = "archive_truncated" if kind in ("nothing", "cut in the middle", "cut before its end") else "archive_damaged"
     problem(found, 422, code)
@@ -210,12 +210,14 @@ def with_many_terms() -> bytes:
         "newer", "vectors", "original", "manifest", "endless", "model", "size", "analyzer", "identity", "scope", "terms"
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused(target: Tenant, content: Callable[[], bytes], status: int, code: str) -> None:
+def test_import_unsuitable_archive_is_refused(
+    target: Tenant, content: Callable[[], bytes], status: int, code: str
+) -> None:
     problem(take(target, "default", content()), status, code)
     assert documents(target.admin, "default") == {}
 
 
-def test_what_was_made_is_taken(service: Service) -> None:
+def test_import_valid_archive_is_accepted(service: Service) -> None:
     """The archives above are valid except for their fault."""
     tenant = service.create_tenant("taking")
     archive = build_archive(ArchiveDocument(TEXTS, {"user_id": "u"}), ArchiveDocument(["A."]))
@@ -232,7 +234,7 @@ def test_what_was_made_is_taken(service: Service) -> None:
     assert tenant.admin.get("/v1/knowledge-bases/default").json()["index"]["average_length"] == 20.0
 
 
-def test_what_came_before_the_damage_stays(service: Service) -> None:
+def test_import_documents_before_damage_stay(service: Service) -> None:
     tenant = service.create_tenant("half")
     content = build_archive(ArchiveDocument(["The first."]), ArchiveDocument(["The second."]))
     problem(take(tenant, "default", content[: content.rindex(b"The second.") - 600]), 422, "archive_truncated")
@@ -243,7 +245,7 @@ def test_what_came_before_the_damage_stays(service: Service) -> None:
 @pytest.mark.parametrize(
     ("quotas", "taken"), [({"chunks": 1}, 0), ({"documents": 1}, 1), ({"stored_bytes": 5}, 0)], ids=str
 )
-def test_quotas_hold(service: Service, quotas: dict[str, int], taken: int) -> None:
+def test_import_respects_quotas(service: Service, quotas: dict[str, int], taken: int) -> None:
     tenant = service.create_tenant("small")
     service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}).raise_for_status()
     said = problem(
@@ -255,18 +257,18 @@ def test_quotas_hold(service: Service, quotas: dict[str, int], taken: int) -> No
     assert sum(one.is_file() for one in objects.rglob("*")) == taken
 
 
-def test_only_an_archive_is_read(target: Tenant) -> None:
+def test_import_other_media_type_is_415(target: Tenant) -> None:
     problem(target.admin.post("/v1/knowledge-bases/default/import", json={}), 415, "unsupported_media_type")
 
 
-def test_a_key_for_a_user_takes_and_gives_nothing(target: Tenant) -> None:
+def test_import_and_export_with_user_key_are_403(target: Tenant) -> None:
     client = target.create_client("admin", user_id="u")
     problem(client.get("/v1/knowledge-bases/default/export"), 403, "forbidden")
     reply = client.post("/v1/knowledge-bases/default/import", content=BytesIO(END_MARKER).read(), headers=ARCHIVE)
     problem(reply, 403, "forbidden")
 
 
-def test_an_export_is_recorded(target: Tenant) -> None:
+def test_export_leaves_audit_event(target: Tenant) -> None:
     target.admin.get("/v1/knowledge-bases/default/export").raise_for_status()
     (event, *_) = target.admin.get("/v1/audit-events", params={"action": "knowledge_base.export"}).json()["items"]
     assert event["object"]["ids"] == [target.admin.get("/v1/knowledge-bases/default").json()["id"]]

@@ -109,7 +109,7 @@ def test_import_over_a_limit_names_file_and_line(target: Tenant, name: str) -> N
     assert documents(target.admin, "default") == {}
 
 
-def test_import_at_the_limits_is_taken(service: Service) -> None:
+def test_import_at_the_limits_is_accepted(service: Service) -> None:
     tenant = service.create_tenant("at the limits")
     made = ArchiveDocument(
         ["a " * (MAX_CHUNK_CHARACTERS // 2 - 1)],
@@ -139,7 +139,7 @@ def folder_of(document: ArchiveDocument, folder: Path) -> Path:
     return folder
 
 
-async def test_readers_read_in_a_sandboxed_process_and_keep_it(tmp_path: Path) -> None:
+async def test_readers_read_in_a_sandboxed_process_and_reuse_it(tmp_path: Path) -> None:
     readers, folder = ArchiveReaderPool(), folder_of(ArchiveDocument(TEXTS), tmp_path)
     try:
         for _ in range(2):

@@ -83,13 +83,13 @@ def target(service: Service, archive: bytes) -> Tenant:
     return tenant
 
 
-def test_the_same_searches_find_the_same(source: Tenant, target: Tenant) -> None:
+def test_imported_knowledge_base_gives_same_search_results(source: Tenant, target: Tenant) -> None:
     asked = [(found(source.admin, "birds", body), found(target.admin, "copied", body)) for body in ASKED]
     assert [there for _, there in asked] == [here for here, _ in asked]
     assert all(here for here, _ in asked[:30])
 
 
-def test_documents_and_settings_are_the_same(source: Tenant, target: Tenant) -> None:
+def test_imported_documents_and_settings_are_equal(source: Tenant, target: Tenant) -> None:
     assert documents(target.admin, "copied") == documents(source.admin, "birds")
     told = [
         tenant.admin.get(f"/v1/knowledge-bases/{kb}").json() for tenant, kb in ((source, "birds"), (target, "copied"))
@@ -100,7 +100,7 @@ def test_documents_and_settings_are_the_same(source: Tenant, target: Tenant) -> 
     assert told[0] == told[1]
 
 
-def test_trees_boxes_and_originals_are_the_same(source: Tenant, target: Tenant) -> None:
+def test_imported_trees_boxes_and_originals_are_equal(source: Tenant, target: Tenant) -> None:
     both = ((source, "birds"), (target, "copied"))
     for name in FILES:
         seen = []
@@ -113,7 +113,7 @@ def test_trees_boxes_and_originals_are_the_same(source: Tenant, target: Tenant) 
         assert seen[0] == seen[1]
 
 
-def test_what_is_exported_again_is_the_same_archive(archive: bytes, target: Tenant) -> None:
+def test_exporting_an_import_gives_same_archive(archive: bytes, target: Tenant) -> None:
     again = target.admin.get("/v1/knowledge-bases/copied/export").content
     files = [set(sums(one).values()) for one in (archive, again)]
     # Only the manifest differs: in the name and the time.
@@ -127,19 +127,19 @@ def sums(archive: bytes) -> dict[str, str]:
         return {line[66:]: line[:64] for line in file.read().decode().splitlines()}
 
 
-def test_plain_tools_verify_it(archive: bytes, tmp_path: Path) -> None:
+def test_archive_is_verified_by_sha256sum(archive: bytes, tmp_path: Path) -> None:
     (tmp_path / "birds.tar").write_bytes(archive)
     subprocess.run(["tar", "xf", "birds.tar"], cwd=tmp_path, check=True)
     subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=tmp_path, check=True)
 
 
-def test_again_changes_nothing(target: Tenant, archive: bytes) -> None:
+def test_importing_again_changes_nothing(target: Tenant, archive: bytes) -> None:
     before = documents(target.admin, "copied")
     assert take(target, "copied", archive).json() == {"documents": 0, "chunks": 0, "existing": 12, "conflicts": 0}
     assert documents(target.admin, "copied") == before
 
 
-def test_what_is_there_with_other_bytes_stays(service: Service, archive: bytes) -> None:
+def test_import_leaves_existing_document_with_other_bytes(service: Service, archive: bytes) -> None:
     tenant = new_copy(service, archive)
     tenant.add_text("My own notes.", kb="copied", external_id="notes.md")
     reply = take(tenant, "copied", archive)
@@ -148,7 +148,7 @@ def test_what_is_there_with_other_bytes_stays(service: Service, archive: bytes) 
     assert own["text"] == "My own notes."
 
 
-def test_pictures_come_along(service: Service) -> None:
+def test_export_and_import_include_images(service: Service) -> None:
     tenant, picture = service.create_tenant("pictures"), (SAMPLES / "photo.png").read_bytes()
     made = ArchiveDocument(["A photo of a tern.", "A text."], {"images": [PICTURE]})
     original = made.parts.pop("original")
@@ -180,7 +180,7 @@ def test_export_and_import_carry_warnings_of_documents(service: Service) -> None
         assert json.load(file)["warnings"] == warnings
 
 
-def test_what_is_not_ready_is_left_out_and_named(service: Service) -> None:
+def test_export_leaves_out_and_names_documents_that_are_not_ready(service: Service) -> None:
     tenant = service.create_tenant("half")
     tenant.add_text("The tern.")
     reply = tenant.admin.post(

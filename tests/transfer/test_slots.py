@@ -56,7 +56,7 @@ async def test_take_waits_for_a_place_that_becomes_free() -> None:
     assert places.acquired_count == 0
 
 
-async def test_take_cancelled_while_waiting_keeps_no_place() -> None:
+async def test_take_cancelled_while_waiting_holds_no_place() -> None:
     places = TenantSlots(1, 1, 60, TooManyTransfers, TransfersBusy)
     async with places.acquire(ONE):
         waiting = asyncio.create_task(places.acquire(OTHER).__aenter__())
@@ -67,7 +67,7 @@ async def test_take_cancelled_while_waiting_keeps_no_place() -> None:
         assert places.acquired_count == 1
 
 
-def test_import_above_the_tenants_share_is_429_and_later_taken(service: Service) -> None:
+def test_import_above_tenants_share_is_429_and_later_accepted(service: Service) -> None:
     tenant, ended = service.create_tenant("many imports"), threading.Event()
     share = service.settings.transfers.max_tenant_imports
 

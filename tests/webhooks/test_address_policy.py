@@ -17,7 +17,7 @@ def knows(*addresses: str) -> AddressPolicy:
     return AddressPolicy([ip_network("10.9.0.0/16")], resolve)
 
 
-async def test_a_name_leads_to_the_addresses_that_were_checked() -> None:
+async def test_check_returns_resolved_addresses() -> None:
     target = await knows("1.1.1.1", "2606:4700:4700::1111").check("https://example.com:8443/a?b=c")
     assert [str(one) for one in target.addresses] == ["1.1.1.1", "2606:4700:4700::1111"]
     assert str(target.url) == "https://example.com:8443/a?b=c"
@@ -27,18 +27,18 @@ async def test_a_name_leads_to_the_addresses_that_were_checked() -> None:
     "addresses",
     [("10.0.0.1",), ("1.1.1.1", "127.0.0.1"), ("10.9.0.1", "10.8.0.1"), ("168.63.129.16",), ("fec0::1",), ("3fff::1",)],
 )
-async def test_one_private_address_is_enough_to_be_refused(addresses: tuple[str, ...]) -> None:
+async def test_check_name_with_one_private_address_is_refused(addresses: tuple[str, ...]) -> None:
     with pytest.raises(AddressNotAllowed, match="public internet"):
         await knows(*addresses).check("https://example.com/")
 
 
-async def test_what_the_operator_allows() -> None:
+async def test_check_network_allowed_by_operator_is_accepted() -> None:
     for url in ("http://inner/hook", "https://inner/hook"):
         assert [str(one) for one in (await knows("10.9.3.4").check(url)).addresses] == ["10.9.3.4"]
 
 
 @pytest.mark.parametrize("addresses", [("1.1.1.1",), ("10.9.0.1", "1.1.1.1")])
-async def test_plain_http_is_for_allowed_networks_alone(addresses: tuple[str, ...]) -> None:
+async def test_check_plain_http_is_accepted_in_allowed_networks_only(addresses: tuple[str, ...]) -> None:
     with pytest.raises(AddressNotAllowed, match="https"):
         await knows(*addresses).check("http://example.com/")
 
@@ -51,7 +51,7 @@ async def test_plain_http_is_for_allowed_networks_alone(addresses: tuple[str, ..
         "https://example.com/a b", "https://exa\nmple.com/", "https://example.com:99999999/", "https://[::1/", "",
     ],
 )  # fmt: skip
-async def test_what_is_no_address(url: str) -> None:
+async def test_check_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(AddressNotAllowed):
         await knows("1.1.1.1").check(url)
 
@@ -59,13 +59,13 @@ async def test_what_is_no_address(url: str) -> None:
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]"]
 )
-async def test_this_machine_by_any_name(host: str) -> None:
+async def test_check_names_of_this_machine_are_refused(host: str) -> None:
     """The system's resolver finds the address."""
     with pytest.raises(AddressNotAllowed):
         await AddressPolicy().check(f"https://{host}/")
 
 
-async def test_a_name_that_nobody_knows() -> None:
+async def test_check_unknown_name_is_refused() -> None:
     async def unknown(host: str, port: int) -> Sequence[str]:
         raise OSError("no such name")
 

@@ -65,7 +65,7 @@ async def delivered(workshop: Workshop, count: int) -> None:
     await until(are)
 
 
-async def test_a_worker_sends_what_is_due(
+async def test_worker_sends_due_deliveries(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     await listening(services, receiver)
@@ -76,13 +76,13 @@ async def test_a_worker_sends_what_is_due(
     async with workshop.working():
         await delivered(workshop, 3)
         await until(lambda: all_done(workshop))
-    sent = sorted(map(told, receiver.received))
+    sent = sorted(map(time_and_name, receiver.received))
     # A receiver orders events by their times: two concurrent deliveries may arrive in any order.
     assert [name for _, name in sent] == ["one", "two", "three"]
     assert len({one.id for one in receiver.received}) == 3
 
 
-def told(request: ReceivedWebhook) -> tuple[str, str]:
+def time_and_name(request: ReceivedWebhook) -> tuple[str, str]:
     """Return the time of the event and the name of the knowledge base."""
     body = json.loads(request.body)
     return body["timestamp"], body["data"]["knowledge_base_name"]
@@ -92,7 +92,7 @@ async def all_done(workshop: Workshop) -> bool:
     return not await workshop.owner.fetchval("select count(*) from job where kind = 'send_webhook'")
 
 
-async def test_what_a_killed_worker_had_taken_is_sent_by_another(
+async def test_delivery_claimed_by_killed_worker_is_sent_by_another(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     """The delivery is claimed, not sent: the job remains, and runs again when its lease is over."""
@@ -106,7 +106,7 @@ async def test_what_a_killed_worker_had_taken_is_sent_by_another(
     assert len(receiver.received) == 1
 
 
-async def test_a_failure_is_tried_again_by_the_queue(
+async def test_failed_delivery_is_retried_by_queue(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     await listening(services, receiver)
@@ -126,7 +126,7 @@ async def failed_once(workshop: Workshop) -> bool:
     return bool(await workshop.owner.fetchval("select count(*) from job where error is not null and state = 'ready'"))
 
 
-async def test_after_a_failure_its_receiver_is_left_alone(
+async def test_failed_delivery_pauses_its_receiver(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     """All deliveries to the receiver wait, longer after each failure, and as long as it demands."""
@@ -159,7 +159,7 @@ async def test_after_a_failure_its_receiver_is_left_alone(
     assert [row["status"] for row in await rows(workshop)] == ["delivered", "delivered"]
 
 
-async def test_a_worker_puts_off_what_is_too_early(
+async def test_worker_postpones_delivery_to_paused_receiver(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     await listening(services, receiver)
@@ -175,7 +175,7 @@ async def test_a_worker_puts_off_what_is_too_early(
     assert receiver.received == []
 
 
-async def test_it_is_given_up_in_the_end(
+async def test_delivery_fails_after_last_attempt(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     await listening(services, receiver)
@@ -200,7 +200,7 @@ async def test_it_is_given_up_in_the_end(
 @pytest.mark.parametrize(
     ("status", "settings", "reason"), [(500, {"max_consecutive_failures": 1}, "failures"), (410, {}, "gone")]
 )
-async def test_a_webhook_is_disabled(
+async def test_webhook_that_always_fails_is_disabled(
     workshop: Workshop,
     services: TenantServices,
     receiver: WebhookReceiver,
@@ -234,7 +234,7 @@ async def test_a_webhook_is_disabled(
     assert {row["id"]: row["status"] for row in await rows(workshop)}[second["id"]] == "delivered"
 
 
-async def test_nothing_is_sent_of_a_tenant_that_is_deleted(
+async def test_delivery_of_deleted_tenant_is_not_sent(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     await listening(services, receiver)
@@ -246,7 +246,7 @@ async def test_nothing_is_sent_of_a_tenant_that_is_deleted(
     assert receiver.received == []
 
 
-async def test_an_address_that_has_become_private_is_refused(
+async def test_delivery_to_address_that_became_private_is_refused(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
     made = await listening(services, receiver)
@@ -258,7 +258,9 @@ async def test_an_address_that_has_become_private_is_refused(
     assert [one["reason"] for one in await rows(workshop)] == ["address_refused"]
 
 
-async def test_old_ones_are_removed(workshop: Workshop, services: TenantServices, receiver: WebhookReceiver) -> None:
+async def test_old_deliveries_are_removed(
+    workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
+) -> None:
     await listening(services, receiver)
     for name in ("one", "two"):
         await create(services, name)

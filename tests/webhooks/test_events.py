@@ -32,7 +32,7 @@ async def listen(services: TenantServices, *events: str, enabled: bool = True) -
     return (await services.webhooks.create(NOWHERE, wanted, description=None, enabled=enabled))[0].id
 
 
-async def told(workshop: Workshop, services: TenantServices) -> list[tuple[str, dict[str, Any]]]:
+async def queued_events(workshop: Workshop, services: TenantServices) -> list[tuple[str, dict[str, Any]]]:
     """Return the events for a tenant's webhooks, oldest first, after checking that each has a job."""
     rows = await workshop.owner.fetch(
         "select d.event, d.data, j.payload from webhook_delivery d left join job j on (j.tenant_id, j.id) ="
@@ -44,18 +44,18 @@ async def told(workshop: Workshop, services: TenantServices) -> list[tuple[str, 
 
 
 async def events(workshop: Workshop, services: TenantServices) -> list[str]:
-    return [event for event, _ in await told(workshop, services)]
+    return [event for event, _ in await queued_events(workshop, services)]
 
 
 async def default_kb(services: TenantServices) -> UUID:
     return (await services.knowledge_bases.find("default")).row.id
 
 
-async def test_documents(workshop: Workshop, services: TenantServices) -> None:
+async def test_document_changes_create_events(workshop: Workshop, services: TenantServices) -> None:
     await listen(services)
     kb = await default_kb(services)
     good, bad = [await add_text(services, text) for text in ("The heron fishes.", "The egret waits.")]
-    assert await told(workshop, services) == []
+    assert await queued_events(workshop, services) == []
     await workshop.ingest(good)
     await workshop.owner.execute(
         "update document set status = 'failed', error = $2 where id = $1",
@@ -63,7 +63,7 @@ async def test_documents(workshop: Workshop, services: TenantServices) -> None:
     )  # fmt: skip
     await services.deletions.delete_many("default", DeletionSelection(ids=[good.id]), confirm=None)
     common = {"knowledge_base": str(kb), "knowledge_base_name": "default", "version": 1}
-    assert await told(workshop, services) == [
+    assert await queued_events(workshop, services) == [
         ("document.ready", {**common, "document": str(good.id), "status": "ready", "error": None}),
         (
             "document.failed",
@@ -73,7 +73,7 @@ async def test_documents(workshop: Workshop, services: TenantServices) -> None:
     ]
 
 
-async def test_a_document_whose_workers_were_all_lost(workshop: Workshop, services: TenantServices) -> None:
+async def test_document_of_lost_workers_creates_failed_event(workshop: Workshop, services: TenantServices) -> None:
     """The function that crosses tenants fails the document, not a transaction of the tenant."""
     await listen(services, "document.failed")
     await add_text(services, "The heron fishes.")
@@ -82,11 +82,11 @@ async def test_a_document_whose_workers_were_all_lost(workshop: Workshop, servic
         " where kind = 'ingest_document'"
     )
     await workshop.resources.queue.reap()
-    ((event, data),) = await told(workshop, services)
+    ((event, data),) = await queued_events(workshop, services)
     assert (event, data["error"]) == ("document.failed", {"code": "internal", "retryable": True})
 
 
-async def test_knowledge_bases(workshop: Workshop, services: TenantServices) -> None:
+async def test_knowledge_base_changes_create_events(workshop: Workshop, services: TenantServices) -> None:
     await listen(services)
     made = (await services.knowledge_bases.create(NewKnowledgeBase("birds"))).row
     await services.knowledge_bases.update("birds", {"title": "Birds", "description": None})
@@ -94,14 +94,16 @@ async def test_knowledge_bases(workshop: Workshop, services: TenantServices) -> 
     await services.reindexing.start("birds", ReindexOptions())
     assert await workshop.run_jobs("reindex_knowledge_base") > 0
     data = {"knowledge_base": str(made.id), "knowledge_base_name": "birds"}
-    assert await told(workshop, services) == [
+    assert await queued_events(workshop, services) == [
         (f"knowledge_base.{what}", data) for what in ("created", "updated", "reindexed")
     ]
     await services.knowledge_bases.delete("birds")
-    assert (await told(workshop, services))[3:] == [("knowledge_base.deleted", data)]
+    assert (await queued_events(workshop, services))[3:] == [("knowledge_base.deleted", data)]
 
 
-async def test_another_filter_is_told_when_it_holds(workshop: Workshop, services: TenantServices) -> None:
+async def test_metadata_filter_change_creates_event_after_backfill(
+    workshop: Workshop, services: TenantServices
+) -> None:
     await listen(services)
     await services.knowledge_bases.update("default", {"metadata_filter": {"team": "hr"}})
     assert await events(workshop, services) == []
@@ -109,9 +111,7 @@ async def test_another_filter_is_told_when_it_holds(workshop: Workshop, services
     assert await events(workshop, services) == ["knowledge_base.updated"]
 
 
-async def test_documents_that_go_with_their_knowledge_base_are_not_told_one_by_one(
-    workshop: Workshop, services: TenantServices
-) -> None:
+async def test_deleted_knowledge_base_creates_no_document_events(workshop: Workshop, services: TenantServices) -> None:
     await workshop.ingest(await add_text(services, "The heron fishes."))
     await listen(services)
     await services.knowledge_bases.delete("default")
@@ -120,7 +120,7 @@ async def test_documents_that_go_with_their_knowledge_base_are_not_told_one_by_o
     assert await events(workshop, services) == ["knowledge_base.deleted"]
 
 
-async def test_it_is_told_if_and_only_if_it_is_committed(workshop: Workshop, services: TenantServices) -> None:
+async def test_event_exists_only_if_transaction_commits(workshop: Workshop, services: TenantServices) -> None:
     await listen(services)
     await add_text(services, "The heron fishes.")
     waiting = "select count(*) from webhook_delivery", "select count(*) from job where kind = 'send_webhook'"
@@ -138,7 +138,7 @@ async def test_it_is_told_if_and_only_if_it_is_committed(workshop: Workshop, ser
     assert [await workshop.owner.fetchval(count) for count in waiting] == [1, 1]
 
 
-async def test_each_hears_what_it_asked_for(workshop: Workshop, services: TenantServices) -> None:
+async def test_webhook_receives_only_subscribed_events(workshop: Workshop, services: TenantServices) -> None:
     created = await listen(services, "knowledge_base.created")
     both = await listen(services, "knowledge_base.created", "knowledge_base.deleted")
     await listen(services, "document.ready")
@@ -151,16 +151,16 @@ async def test_each_hears_what_it_asked_for(workshop: Workshop, services: Tenant
     )
 
 
-async def test_another_tenants_webhook_hears_nothing(workshop: Workshop, services: TenantServices) -> None:
+async def test_webhook_receives_no_events_of_another_tenant(workshop: Workshop, services: TenantServices) -> None:
     other = await workshop.new_tenant()
     await listen(other)
     await workshop.ingest(await add_text(services, "The heron fishes."))
     await services.knowledge_bases.delete("default")
-    assert await told(workshop, other) == []
+    assert await queued_events(workshop, other) == []
     assert await workshop.owner.fetchval("select count(*) from webhook_delivery") == 0
 
 
-async def test_nothing_that_was_written_is_told(workshop: Workshop, services: TenantServices) -> None:
+async def test_events_contain_no_content(workshop: Workshop, services: TenantServices) -> None:
     word = "xylophonist"
     await listen(services)
     document = await add_text(services, f"The {word} plays.", title=word, external_id=word, metadata={word: word})
@@ -168,7 +168,7 @@ async def test_nothing_that_was_written_is_told(workshop: Workshop, services: Te
     await services.knowledge_bases.update("default", {"title": word, "description": word})
     await services.deletions.delete("default", document.id)
     assert await events(workshop, services) == ["document.ready", "knowledge_base.updated", "document.deleted"]
-    assert word not in json.dumps(await told(workshop, services))
+    assert word not in json.dumps(await queued_events(workshop, services))
 
 
 async def set_quotas(workshop: Workshop, services: TenantServices, **quotas: int | None) -> None:
@@ -177,12 +177,12 @@ async def set_quotas(workshop: Workshop, services: TenantServices, **quotas: int
 
 async def near(workshop: Workshop, services: TenantServices) -> list[dict[str, Any]]:
     """Return the events of near quotas, and delete them."""
-    found = [data for event, data in await told(workshop, services) if event == "quota.near"]
+    found = [data for event, data in await queued_events(workshop, services) if event == "quota.near"]
     await workshop.owner.execute("delete from webhook_delivery")
     return found
 
 
-async def test_a_quota_that_is_nearly_used_up(workshop: Workshop, services: TenantServices) -> None:
+async def test_nearly_used_quota_creates_event(workshop: Workshop, services: TenantServices) -> None:
     await set_quotas(workshop, services, documents=5)
     await listen(services, "quota.near")
     documents = [(await add_text(services, f"Text {number}.")).id for number in range(3)]
@@ -197,7 +197,7 @@ async def test_a_quota_that_is_nearly_used_up(workshop: Workshop, services: Tena
     assert await near(workshop, services) == [{"quota": "documents", "limit": 5, "used": 4}]
 
 
-async def test_a_quota_that_is_set_lower(workshop: Workshop, services: TenantServices) -> None:
+async def test_lowered_quota_creates_event(workshop: Workshop, services: TenantServices) -> None:
     await listen(services, "quota.near")
     for number in range(4):
         await add_text(services, f"Text {number}.")
@@ -210,7 +210,7 @@ async def test_a_quota_that_is_set_lower(workshop: Workshop, services: TenantSer
     assert await near(workshop, services) == []
 
 
-async def test_tokens_of_a_day(workshop: Workshop, services: TenantServices) -> None:
+async def test_daily_tokens_create_event_once_a_day(workshop: Workshop, services: TenantServices) -> None:
     """The limit counts all keys together, and starts again each day."""
     tenant, today = services.principal.tenant_id, get_day_with_time_left()
     await set_quotas(workshop, services, embedding_tokens_per_day=100)

@@ -57,7 +57,7 @@ async def send(url: str, *, seconds: float = 20) -> DeliveryOutcome:
         return await sender.send(url, DELIVERY, SECRETS)
 
 
-async def test_what_is_sent(receiver: WebhookReceiver) -> None:
+async def test_send_signed_request_has_documented_body_and_headers(receiver: WebhookReceiver) -> None:
     assert await send(f"{receiver.address}/hooks?a=b") == DeliveryOutcome(200)
     (request,) = receiver.received
     assert request.path == "/hooks?a=b"
@@ -87,14 +87,14 @@ async def test_what_is_sent(receiver: WebhookReceiver) -> None:
         (401, "status"), (404, "status"), (410, "gone"), (429, "status"), (500, "status"), (503, "status"),
     ],
 )  # fmt: skip
-async def test_what_becomes_of_it(receiver: WebhookReceiver, status: int, reason: str | None) -> None:
+async def test_send_outcome_depends_on_status(receiver: WebhookReceiver, status: int, reason: str | None) -> None:
     receiver.status = status
     assert await send(receiver.address) == DeliveryOutcome(
         status, None if reason is None else WebhookFailureReason(reason)
     )
 
 
-async def test_a_redirect_is_not_followed(receiver: WebhookReceiver) -> None:
+async def test_send_redirect_is_not_followed(receiver: WebhookReceiver) -> None:
     with WebhookReceiver() as other:
         receiver.status, receiver.headers = 307, {"Location": other.address}
         assert (await send(receiver.address)).reason == WebhookFailureReason.REDIRECT
@@ -102,29 +102,29 @@ async def test_a_redirect_is_not_followed(receiver: WebhookReceiver) -> None:
 
 
 @pytest.mark.parametrize(("asked", "seconds"), [("7", 7), ("100000", 600), ("soon", 0), ("-1", 0)])
-async def test_a_receiver_may_ask_for_a_pause(receiver: WebhookReceiver, asked: str, seconds: float) -> None:
+async def test_send_retry_after_is_returned(receiver: WebhookReceiver, asked: str, seconds: float) -> None:
     receiver.status, receiver.headers = 503, {"Retry-After": asked}
     assert (await send(receiver.address)).retry_after == seconds
 
 
-async def test_a_long_answer_is_not_read(receiver: WebhookReceiver) -> None:
+async def test_send_long_reply_is_not_read(receiver: WebhookReceiver) -> None:
     receiver.reply_body = b"x" * 30_000_000
     assert await send(receiver.address) == DeliveryOutcome(200)
 
 
-async def test_one_who_says_nothing(receiver: WebhookReceiver) -> None:
+async def test_send_to_silent_receiver_is_timeout(receiver: WebhookReceiver) -> None:
     receiver.is_silent = True
     assert await send(receiver.address, seconds=0.3) == DeliveryOutcome(reason=WebhookFailureReason.TIMEOUT)
     assert len(receiver.received) == 1
 
 
-async def test_one_who_is_not_there() -> None:
+async def test_send_to_stopped_receiver_is_unreachable() -> None:
     with WebhookReceiver() as gone:
         address = gone.address
     assert await send(address) == DeliveryOutcome(reason=WebhookFailureReason.UNREACHABLE)
 
 
-async def test_a_name_that_leads_elsewhere_by_now(receiver: WebhookReceiver) -> None:
+async def test_send_connects_to_checked_address_despite_dns_rebinding(receiver: WebhookReceiver) -> None:
     """DNS rebinding: a public address at the check, this machine a moment later.
 
     The checked address is the connected one.
@@ -146,7 +146,7 @@ async def test_a_name_that_leads_elsewhere_by_now(receiver: WebhookReceiver) -> 
     assert receiver.received[0].headers["host"] == url.removeprefix("http://")
 
 
-async def test_the_next_address_is_tried(receiver: WebhookReceiver) -> None:
+async def test_send_tries_next_address(receiver: WebhookReceiver) -> None:
     async def resolve(host: str, port: int) -> Sequence[str]:
         return ["127.0.0.2", "127.0.0.1"]  # the receiver listens at the second alone
 
@@ -155,9 +155,7 @@ async def test_the_next_address_is_tried(receiver: WebhookReceiver) -> None:
         assert await sender.send(url, DELIVERY, SECRETS) == DeliveryOutcome(200)
 
 
-async def test_a_proxy_of_the_environment_is_not_asked(
-    receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_send_ignores_proxy_of_environment(receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
     with WebhookReceiver() as proxy:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
             monkeypatch.setenv(name, proxy.address)
@@ -172,7 +170,7 @@ async def test_a_proxy_of_the_environment_is_not_asked(
         ("other.example", DeliveryOutcome(reason=WebhookFailureReason.UNREACHABLE)),
     ],
 )
-async def test_the_certificate_must_be_for_the_name(tmp_path: Path, host: str, outcome: DeliveryOutcome) -> None:
+async def test_send_certificate_must_match_name(tmp_path: Path, host: str, outcome: DeliveryOutcome) -> None:
     """The certificate is not for the connected address, and the server gets the name."""
 
     async def resolve(host: str, port: int) -> Sequence[str]:

@@ -71,15 +71,15 @@ async def jobs(workshop: Workshop) -> list[asyncpg.Record]:
         (ValueError("the document says"), JobFailure("internal", "Something went wrong inside Carrel.", True)),
     ],
 )
-def test_what_a_failed_document_is_told(error: Exception, failure: JobFailure) -> None:
+def test_describe_failure_returns_code_stage_and_retry(error: Exception, failure: JobFailure) -> None:
     assert describe_failure(error) == failure
 
 
-def test_two_workers_of_one_process_have_two_names() -> None:
+def test_worker_names_of_one_process_differ() -> None:
     assert generate_worker_name() != generate_worker_name()
 
 
-async def test_a_notification_wakes_it(workshop: Workshop) -> None:
+async def test_worker_is_woken_by_notification(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     async with workshop.working(poll_seconds=NEVER_SECONDS):
         for number in range(3):
@@ -96,7 +96,7 @@ async def no_jobs(workshop: Workshop) -> bool:
     return not await jobs(workshop)
 
 
-async def test_a_long_job_is_kept(workshop: Workshop) -> None:
+async def test_worker_renews_lease_of_long_job(workshop: Workshop) -> None:
     settings = workshop.resources.settings
     short = settings.worker.model_copy(update={"lease_timeout_seconds": SHORT_LEASE_SECONDS})
     resources = replace(workshop.resources, settings=settings.model_copy(update={"worker": short}))
@@ -113,7 +113,7 @@ async def test_a_long_job_is_kept(workshop: Workshop) -> None:
     assert workshop.endpoint.request_count == 2
 
 
-async def test_a_deleted_document_ends_its_job(workshop: Workshop) -> None:
+async def test_worker_ends_job_of_deleted_document(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     document = await add_text(services, "Soon gone.")
     workshop.endpoint.fail(429, times=None, retry_after="25")
@@ -131,7 +131,7 @@ async def idle() -> bool:
     return not [task for task in asyncio.all_tasks() if getattr(task.get_coro(), "__qualname__", "") == "Worker._work"]
 
 
-async def test_a_stop_hands_back_what_it_cannot_finish(workshop: Workshop) -> None:
+async def test_worker_stop_releases_unfinished_job(workshop: Workshop) -> None:
     document = await add_text(await workshop.new_tenant(), "Interrupted.")
     workshop.endpoint.fail(429, times=None, retry_after="25")
     async with workshop.working():
@@ -143,7 +143,7 @@ async def test_a_stop_hands_back_what_it_cannot_finish(workshop: Workshop) -> No
         await until(lambda: is_status(workshop, document.id, "ready"))
 
 
-async def test_another_worker_takes_what_a_stop_hands_back(workshop: Workshop) -> None:
+async def test_worker_stop_leaves_job_to_another_worker(workshop: Workshop) -> None:
     document = await add_text(await workshop.new_tenant(), "Handed over.")
     workshop.endpoint.fail(429, times=None, retry_after="25")
     async with workshop.working() as second, workshop.working(grace_seconds=0.2) as first:
@@ -163,7 +163,7 @@ async def is_running_at(workshop: Workshop, worker: str) -> bool:
     return [job["worker"] for job in await jobs(workshop)] == [worker]
 
 
-async def test_a_stop_lets_a_short_job_end(workshop: Workshop) -> None:
+async def test_worker_stop_lets_short_job_finish(workshop: Workshop) -> None:
     document = await add_text(await workshop.new_tenant(), "Nearly done.")
     workshop.endpoint.latency_seconds = 0.5
     async with workshop.working(grace_seconds=30):
@@ -172,7 +172,7 @@ async def test_a_stop_lets_a_short_job_end(workshop: Workshop) -> None:
     assert await jobs(workshop) == []
 
 
-async def test_a_failure_that_passes_is_tried_again(workshop: Workshop) -> None:
+async def test_worker_retries_transient_failure(workshop: Workshop) -> None:
     document = await add_text(await workshop.new_tenant(), "Second time lucky.")
     workshop.endpoint.fail(503, times=1, retry_after="60")  # longer than the embedder waits
     async with workshop.working():
@@ -189,7 +189,7 @@ async def has_failed_once(workshop: Workshop) -> bool:
     return bool(await workshop.owner.fetchval("select count(*) from job where error is not null and state = 'ready'"))
 
 
-async def test_a_job_that_nobody_knows_is_no_end(workshop: Workshop) -> None:
+async def test_worker_continues_after_unknown_job_kind(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     tenant = services.principal.tenant_id
     async with workshop.working():
@@ -208,7 +208,7 @@ async def is_dead(workshop: Workshop) -> bool:
     return bool(await workshop.owner.fetchval("select bool_and(state = 'dead') from job where every is null"))
 
 
-async def test_a_payload_of_nonsense_is_no_end(workshop: Workshop) -> None:
+async def test_worker_continues_after_invalid_payload(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     document = await add_text(services, "With a damaged job.")
     await workshop.owner.execute("update job set payload = '{}', max_attempts = 1")
@@ -231,7 +231,7 @@ async def terminate(server: EmbeddedPostgres, workshop: Workshop) -> int:
     return ended
 
 
-async def test_it_outlives_the_database(workshop: Workshop, postgres_server: EmbeddedPostgres) -> None:
+async def test_worker_survives_database_restart(workshop: Workshop, postgres_server: EmbeddedPostgres) -> None:
     services = await workshop.new_tenant()
     first = await add_text(services, "Before the restart.")
     workshop.endpoint.latency_seconds = 0.3
@@ -249,7 +249,7 @@ async def test_it_outlives_the_database(workshop: Workshop, postgres_server: Emb
     assert await workshop.inconsistencies() == {}
 
 
-async def test_a_file_that_kills_its_parser_fails_alone(
+async def test_worker_file_that_kills_parser_fails_alone(
     workshop: Workshop, database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async with open_workshop(database, tmp_path_factory.mktemp("data"), parsers=MISBEHAVING) as hostile:
@@ -274,7 +274,7 @@ async def has_been_tried(workshop: Workshop, document: UUID, times: int) -> bool
     return (found or 0) >= times
 
 
-async def test_a_stop_while_a_job_is_settled_leaves_it_nobodys(workshop: Workshop, database: DatabaseUrls) -> None:
+async def test_worker_stop_during_settlement_releases_job(workshop: Workshop, database: DatabaseUrls) -> None:
     services = await workshop.new_tenant()
     workshop.endpoint.latency_seconds = 0.5
     document = await add_text(services, "Nearly done.")
@@ -292,7 +292,7 @@ async def test_a_stop_while_a_job_is_settled_leaves_it_nobodys(workshop: Worksho
     assert [job["state"] for job in await jobs(workshop) if job["document_id"] == document.id] == []
 
 
-async def test_periodic_jobs_are_there_from_the_start_and_run(
+async def test_worker_creates_and_runs_periodic_jobs(
     workshop: Workshop, database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     async with workshop.working(), workshop.working():
@@ -315,12 +315,12 @@ async def test_periodic_jobs_are_there_from_the_start_and_run(
         document = await add_text(await hasty.new_tenant(), "Soon over.")
         await hasty.owner.execute("update document set expires_at = now()")
         async with hasty.working():
-            await until(lambda: is_gone(hasty, document.id))
+            await until(lambda: is_deleted(hasty, document.id))
             await until(lambda: no_jobs(hasty))
         assert await hasty.inconsistencies() == {}
 
 
-async def test_they_are_there_also_where_the_temporary_directory_is_full(
+async def test_worker_creates_periodic_jobs_with_full_temporary_directory(
     workshop: Workshop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gettempdir() -> str:
@@ -336,11 +336,11 @@ async def has_periodic(workshop: Workshop, count: int) -> bool:
     return bool(await workshop.owner.fetchval("select count(*) = $1 from job where every is not null", count))
 
 
-async def is_gone(workshop: Workshop, document_id: object) -> bool:
+async def is_deleted(workshop: Workshop, document_id: object) -> bool:
     return not await workshop.owner.fetchval("select count(*) from document where id = $1", document_id)
 
 
-async def test_a_reindex_that_waits_for_anothers_build_takes_nobodys_place(workshop: Workshop) -> None:
+async def test_worker_reindex_waiting_for_another_build_uses_no_slot(workshop: Workshop) -> None:
     """The reindexing waits without an attempt and without a place, so that an upload runs before it."""
     services = await workshop.new_tenant()
     for bird in ("heron", "gull", "wren"):
@@ -367,7 +367,7 @@ async def test_a_reindex_that_waits_for_anothers_build_takes_nobodys_place(works
     await running
 
 
-async def test_a_reindex_whose_index_is_maintained_waits_for_that(workshop: Workshop) -> None:
+async def test_worker_reindex_waits_for_maintenance_of_its_index(workshop: Workshop) -> None:
     """A recomputation of weights may take minutes, longer than five attempts."""
     services = await workshop.new_tenant()
     await workshop.drop_jobs()

@@ -31,7 +31,7 @@ async def waiting(workshop: Workshop, services: TenantServices, documents: list[
     return {(document.progress or {}).get("waiting_for") for document in found}
 
 
-async def test_documents_wait_for_the_end_of_an_outage(workshop: Workshop) -> None:
+async def test_documents_wait_during_outage_and_become_ready(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     documents = [await add_text(services, f"Number {number}.") for number in range(4)]
     workshop.endpoint.fail(500, times=None)
@@ -49,7 +49,7 @@ async def test_documents_wait_for_the_end_of_an_outage(workshop: Workshop) -> No
             assert await workshop.settled(document.id) == "ready"
 
 
-async def test_nobody_is_asked_for_each_document_while_the_endpoint_is_away(workshop: Workshop) -> None:
+async def test_outage_endpoint_is_not_called_for_each_document(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     workshop.endpoint.fail(500, times=None)
     first = await add_text(services, "The first one.")
@@ -70,7 +70,7 @@ async def test_nobody_is_asked_for_each_document_while_the_endpoint_is_away(work
         assert workshop.endpoint.request_count - asked < 30
 
 
-async def test_a_document_that_the_endpoint_trips_over_fails_in_the_end(workshop: Workshop) -> None:
+async def test_document_that_breaks_endpoint_fails_finally(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     workshop.endpoint.failing_word = "xyzzy"
     poison = await add_text(services, "The word is xyzzy.")
@@ -82,7 +82,7 @@ async def test_a_document_that_the_endpoint_trips_over_fails_in_the_end(workshop
     assert (found.error or {})["code"] == "embedding_unavailable"
 
 
-async def test_failed_documents_come_back_a_few_times(workshop: Workshop) -> None:
+async def test_failed_documents_are_retried_a_few_times(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     workshop.endpoint.failing_word = "xyzzy"
     document = await add_text(services, "The word is xyzzy.")
@@ -100,7 +100,7 @@ async def test_failed_documents_come_back_a_few_times(workshop: Workshop) -> Non
         assert await workshop.settled(document.id) == "ready"
 
 
-async def test_what_fails_for_good_stays_failed(workshop: Workshop) -> None:
+async def test_permanently_failed_document_is_not_retried(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     document = await add_text(services, "The word is xyzzy.")
     await workshop.owner.execute(
@@ -115,7 +115,7 @@ async def test_what_fails_for_good_stays_failed(workshop: Workshop) -> None:
     assert await workshop.resources.queue.retry_failed_documents(limit=10) == 0
 
 
-async def test_what_a_queued_document_waits_for(workshop: Workshop) -> None:
+async def test_queued_document_shows_reason_of_waiting(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     documents = [await add_text(services, "One."), await add_text(services, "Two.")]
     assert await waiting(workshop, services, documents) == {"worker"}
@@ -138,7 +138,7 @@ async def test_what_a_queued_document_waits_for(workshop: Workshop) -> None:
     await workshop.resources.control_plane.delete_worker("a worker")
 
 
-async def test_a_fault_of_one_document_is_no_outage(workshop: Workshop) -> None:
+async def test_failure_of_one_document_is_no_outage(workshop: Workshop) -> None:
     resources = workshop.resources
     outages = OutageMonitor(resources.embedders, resources.objects, resources.queue.resume_jobs_of_all_tenants)
     for error in (

@@ -38,7 +38,7 @@ async def are_running(workshop: Workshop, services: TenantServices, jobs: int) -
     return await count(workshop, f"state = 'running' and tenant_id = '{services.principal.tenant_id}'") == jobs
 
 
-async def test_a_short_document_does_not_wait_for_another_tenants_long_ones(workshop: Workshop) -> None:
+async def test_short_document_does_not_wait_for_long_ones_of_another_tenant(workshop: Workshop) -> None:
     """Long documents occupy both places and both parser processes; the extra places are for other tenants."""
     large, small = await workshop.new_tenant(), await workshop.new_tenant()
     for number in range(4):
@@ -51,7 +51,7 @@ async def test_a_short_document_does_not_wait_for_another_tenants_long_ones(work
         assert await are_running(workshop, large, 2)
 
 
-async def test_extra_places_are_not_for_a_tenant_that_has_one(workshop: Workshop) -> None:
+async def test_extra_slots_are_only_for_tenants_without_a_running_job(workshop: Workshop) -> None:
     large, other = await workshop.new_tenant(), await workshop.new_tenant()
     for services in (large, other):
         for number in range(3):
@@ -63,7 +63,7 @@ async def test_extra_places_are_not_for_a_tenant_that_has_one(workshop: Workshop
         assert await count(workshop, "state = 'running' and every is null") == 2
 
 
-async def test_deliveries_have_places_of_their_own(workshop: Workshop) -> None:
+async def test_deliveries_have_separate_slots(workshop: Workshop) -> None:
     """Forty deliveries to a receiver that never answers, of the tenant that uploads."""
     services = await workshop.new_tenant()
     with WebhookReceiver() as receiver:
@@ -79,7 +79,7 @@ async def test_deliveries_have_places_of_their_own(workshop: Workshop) -> None:
             assert await count(workshop, "kind = 'send_webhook' and state <> 'dead'") >= 36
 
 
-async def test_long_documents_take_turns_with_those_that_wait(
+async def test_long_documents_yield_to_waiting_ones(
     database: DatabaseUrls, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Two long documents have all places. The third tenant's document is done before both, and all end ready."""
@@ -105,7 +105,7 @@ async def test_long_documents_take_turns_with_those_that_wait(
         await workshop.owner.execute(FORGET)
 
 
-async def test_a_worker_with_all_places_taken_rests_until_one_is_free() -> None:
+async def test_full_worker_waits_until_a_slot_is_free() -> None:
     places = JobSlots(1, extra_size=1)
     held = RunningJob.__new__(RunningJob)
     places.running_jobs.add(held)

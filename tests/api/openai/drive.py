@@ -19,7 +19,7 @@ LEAVE = ("leave.md", b"# Leave\n\nEvery employee has thirty days of parental lea
 TRAVEL = ("travel.txt", b"Trains are booked by the travel desk, and flights by the manager.", "text/plain")
 
 
-def told(step: str, **values: object) -> None:
+def report(step: str, **values: object) -> None:
     print(step, *(f"{name}={value}" for name, value in values.items()))
 
 
@@ -34,7 +34,7 @@ def refused(kind: type[openai.APIStatusError], code: str, *, param: str | None =
     assert type(error) is kind, repr(error)
     assert error.code == code, error.body
     assert param is None or error.param == param, error.body
-    told("refused", error=type(error).__name__, code=code)
+    report("refused", error=type(error).__name__, code=code)
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -67,7 +67,7 @@ def files(client: openai.OpenAI) -> tuple[str, str]:
         client.files.create(file=LEAVE, purpose="fine-tune")
     with refused(openai.BadRequestError, "empty"):
         client.files.create(file=("empty.txt", b""), purpose="assistants")
-    told("files", created=3, listed=2)
+    report("files", created=3, listed=2)
     return made.id, other.id
 
 
@@ -92,7 +92,7 @@ def stores(client: openai.OpenAI) -> str:
         client.vector_stores.retrieve(twin.id)
     with refused(openai.BadRequestError, "invalid", param="expires_after"):
         client.vector_stores.create(name="x", expires_after={"anchor": "last_active_at", "days": 1})
-    told("vector stores", listed=len(listed))
+    report("vector stores", listed=len(listed))
     return made.id
 
 
@@ -129,7 +129,7 @@ def attached(client: openai.OpenAI, store: str, leave: str, travel: str) -> None
                 "static": {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400},
             },
         )
-    told("vector store files", attached=2, detached=1)
+    report("vector store files", attached=2, detached=1)
 
 
 def batches(client: openai.OpenAI, store: str, travel: str) -> None:
@@ -154,7 +154,7 @@ def batches(client: openai.OpenAI, store: str, travel: str) -> None:
     assert again.status == "cancelled"
     with refused(openai.NotFoundError, "file_batch_not_found"):
         client.vector_stores.file_batches.retrieve("vsfb_nothing", vector_store_id=store)
-    told("file batches", completed=3, failed=1)
+    report("file batches", completed=3, failed=1)
 
 
 def searches(client: openai.OpenAI, store: str, leave: str, travel: str) -> None:
@@ -186,7 +186,7 @@ def searches(client: openai.OpenAI, store: str, leave: str, travel: str) -> None
     assert leave in found("parental leave", rewrite_query=True)
     with refused(openai.BadRequestError, "invalid", param="max_num_results"):
         found("leave", max_num_results=51)
-    told("search", best=hit.filename, score=hit.score)
+    report("search", best=hit.filename, score=hit.score)
 
 
 def errors(url: str, reader: openai.OpenAI, store: str, leave: str) -> None:
@@ -214,13 +214,13 @@ def native(client: openai.OpenAI, store: str) -> None:
     (hit,) = client.vector_stores.search(store, query="heron")
     assert hit.file_id == file.id
     assert client.vector_stores.files.retrieve(hit.file_id, vector_store_id=store).status == "completed"
-    told("native knowledge base", name=found.name, file=file.filename if hasattr(file, "filename") else "")
+    report("native knowledge base", name=found.name, file=file.filename if hasattr(file, "filename") else "")
 
 
 def main() -> None:
     url, admin, reader, store_of_native = sys.argv[1:]
     client = openai.OpenAI(base_url=url, api_key=admin, max_retries=1, timeout=60)
-    told("openai", version=openai.__version__)
+    report("openai", version=openai.__version__)
     leave, travel = files(client)
     store = stores(client)
     attached(client, store, leave, travel)
@@ -231,7 +231,7 @@ def main() -> None:
     client.files.delete(leave)
     until(lambda: leave not in [file.id for file in client.vector_stores.files.list(store)])
     assert leave not in [hit.file_id for hit in client.vector_stores.search(store, query="parental leave")]
-    told("done")
+    report("done")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ OTHERS = sorted(map(str, Path(ENVIRONMENTS).glob("openai-*/bin/python"))) if ENV
 
 
 @pytest.mark.parametrize("python", [sys.executable, *OTHERS], ids=["installed", *map(str, range(len(OTHERS)))])
-def test_the_client_is_content(tenant: Tenant, python: str) -> None:
+def test_openai_client_drive_succeeds(tenant: Tenant, python: str) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "native"}).raise_for_status()
     tenant.add_text("The heron fishes.", kb="native", title="Herons")
     store = tenant.admin.get("/v1/knowledge-bases/native").json()["id"]

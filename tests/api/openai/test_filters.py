@@ -31,7 +31,7 @@ READ: TypeAdapter[ComparisonFilter | CompoundFilter] = TypeAdapter(ComparisonFil
         ),
     ],
 )
-def test_a_filter_becomes_ours(given: Any, made: Any) -> None:
+def test_translate_filter_returns_equal_carrel_filter(given: Any, made: Any) -> None:
     found = translate_filter(READ.validate_python(given))
     assert found == made
     assert type(next(iter(found.values()))) is type(next(iter(made.values())))
@@ -39,6 +39,6 @@ def test_a_filter_becomes_ours(given: Any, made: Any) -> None:
 
 
 @pytest.mark.parametrize(("kind", "value"), [("eq", [1]), ("in", 1), ("gt", [1]), ("nin", "x")])
-def test_a_list_goes_with_in_alone(kind: str, value: Any) -> None:
+def test_translate_filter_list_with_other_operator_is_refused(kind: str, value: Any) -> None:
     with pytest.raises(InvalidInputError):
         translate_filter(READ.validate_python({"type": kind, "key": "a", "value": value}))

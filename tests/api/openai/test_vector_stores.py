@@ -77,7 +77,7 @@ def run(url: str, statement: str, *values: Any) -> list[asyncpg.Record]:
     return asyncio.run(fetch())
 
 
-def test_both_doors_show_the_same(tenant: Tenant) -> None:
+def test_vector_store_and_knowledge_base_are_the_same_object(tenant: Tenant) -> None:
     made = tenant.admin.post(STORES, json={"name": "Über uns", "description": "About", "metadata": {"a": "b"}}).json()
     native = tenant.admin.get(f"/v1/knowledge-bases/{made['knowledge_base']}").json()
     assert (native["id"], native["title"], native["description"]) == (made["id"], "Über uns", "About")
@@ -97,7 +97,7 @@ def test_both_doors_show_the_same(tenant: Tenant) -> None:
     failure(tenant.admin.get(f"{STORES}/{made['id']}"), 404, "knowledge_base_not_found")
 
 
-def test_a_file_is_as_large_as_an_upload(tenant: Tenant) -> None:
+def test_openai_file_above_json_limit_is_accepted(tenant: Tenant) -> None:
     """The file is larger than the limit of a JSON body."""
     text = "x" * (17 * 1024 * 1024)
     file = keep(tenant.admin, text)
@@ -105,14 +105,14 @@ def test_a_file_is_as_large_as_an_upload(tenant: Tenant) -> None:
     tenant.admin.delete(f"{FILES}/{file}").raise_for_status()
 
 
-def test_attached_twice_is_one_document(tenant: Tenant) -> None:
+def test_attach_file_twice_returns_same_document(tenant: Tenant) -> None:
     file = keep(tenant.admin)
     first, second = attach(tenant.admin, file), attach(tenant.admin, file, attributes={"a": 1})
     assert (first["document"], second["attributes"]) == (second["document"], {"a": 1})
     assert len(tenant.admin.get(f"{STORE}/files").json()["data"]) == 1
 
 
-def test_a_vector_store_says_how_its_files_are_cut(tenant: Tenant) -> None:
+def test_vector_store_chunking_strategy_is_applied(tenant: Tenant) -> None:
     static = {"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 20}}
     made = tenant.admin.post(STORES, json={"chunking_strategy": static}).json()
     file = attach(tenant.admin, keep(tenant.admin), f"{STORES}/{made['id']}", chunking_strategy=static)
@@ -122,7 +122,7 @@ def test_a_vector_store_says_how_its_files_are_cut(tenant: Tenant) -> None:
     assert "tokens" in error["message"]
 
 
-def test_a_key_for_a_knowledge_base_sees_its_own_files_alone(tenant: Tenant) -> None:
+def test_knowledge_base_key_sees_only_its_files(tenant: Tenant) -> None:
     ours = keep(tenant.admin)
     client = tenant.create_client("admin", knowledge_bases=["default"])
     failure(client.get(f"{FILES}/{ours}"), 404, "file_not_found")
@@ -134,7 +134,7 @@ def test_a_key_for_a_knowledge_base_sees_its_own_files_alone(tenant: Tenant) -> 
     failure(client.post(STORES, json={"name": "mine"}), 403, "forbidden")
 
 
-def test_a_key_for_a_user_attaches_for_that_user(tenant: Tenant) -> None:
+def test_user_key_attaches_file_in_user_scope(tenant: Tenant) -> None:
     client = tenant.create_client("writer", user_id="u")
     other = tenant.create_client("writer", user_id="v")
     file = keep(client)
@@ -149,7 +149,7 @@ def test_a_key_for_a_user_attaches_for_that_user(tenant: Tenant) -> None:
     assert other.get(f"{STORE}/files").json()["data"] == []
 
 
-def test_quotas_count_files(service: Service) -> None:
+def test_file_upload_counts_against_quotas(service: Service) -> None:
     tenant = service.create_tenant("small")
     service.operator.patch(
         f"/v1/tenants/{tenant.id}", json={"quotas": {"stored_bytes": 100, "upload_bytes": 80}}
@@ -167,7 +167,7 @@ def test_quotas_count_files(service: Service) -> None:
     attach(tenant.admin, keep(tenant.admin, "z" * 40))
 
 
-def test_what_is_deleted_is_gone_and_counted(service: Service) -> None:
+def test_deleted_file_and_store_leave_no_rows(service: Service) -> None:
     tenant = service.create_tenant("brief")
     file, kept = keep(tenant.admin), keep(tenant.admin, "Kept.")
     attach(tenant.admin, file)
@@ -183,7 +183,7 @@ def test_what_is_deleted_is_gone_and_counted(service: Service) -> None:
     assert {name: left[name] for name in (*TABLES, "objects")} == dict.fromkeys((*TABLES, "objects"), 0)
 
 
-def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: BreakableService) -> None:
+def test_file_batch_reports_progress_until_complete(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("batches")
     files = [keep(tenant.admin, f"Text {number}.") for number in range(3)]
     archive = keep(tenant.admin, "PK\x05\x06" + "\0" * 18, name="a.zip")
@@ -207,7 +207,7 @@ def test_a_batch_is_followed_from_its_first_file_to_its_last(fragile: BreakableS
     assert (counts["completed"], counts["in_progress"]) == (3, 0)
 
 
-def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: BreakableService) -> None:
+def test_incomplete_search_without_results_is_503(fragile: BreakableService) -> None:
     """An incomplete search without results does not prove that there are no results."""
     tenant = fragile.service.create_tenant("broken")
     tenant.add_text("Lemurs live on Madagascar.")
@@ -226,7 +226,7 @@ def test_a_search_that_could_not_be_made_finds_nothing_for_no_reason(fragile: Br
     assert tenant.admin.post(f"{STORE}/search", json=whole).json()["data"] == []
 
 
-def test_the_threshold_compares_with_the_score_that_is_told(tenant: Tenant) -> None:
+def test_score_threshold_compares_with_returned_score(tenant: Tenant) -> None:
     """With lexical search alone, the last result's fused score is 0.
 
     A threshold on that score would drop a good result.
@@ -249,7 +249,7 @@ def test_the_threshold_compares_with_the_score_that_is_told(tenant: Tenant) -> N
     assert len(kept) == 3
 
 
-def test_what_is_told_of_words_alone_orders_the_results(tenant: Tenant) -> None:
+def test_lexical_scores_above_one_keep_their_order(tenant: Tenant) -> None:
     """BM25 scores exceed 1; cut at 1, all of them would be equal."""
     settings = {"name": "words", "retrieval": {"strategy": "lexical"}}
     tenant.admin.post("/v1/knowledge-bases", json=settings).raise_for_status()
@@ -269,7 +269,7 @@ def test_what_is_told_of_words_alone_orders_the_results(tenant: Tenant) -> None:
     assert [record["score"] for record in records] == scores
 
 
-def test_a_threshold_of_nothing_leaves_nothing_out() -> None:
+def test_score_threshold_zero_drops_nothing() -> None:
     """A negative similarity is returned as 0 too."""
     asked = [
         VectorStoreSearchRequest.model_validate({"query": "x", "ranking_options": {"score_threshold": least}})
@@ -279,7 +279,7 @@ def test_a_threshold_of_nothing_leaves_nothing_out() -> None:
     assert thresholds == [None, None, 0.5]
 
 
-def test_who_calls_a_document_after_a_file_is_not_in_its_way(tenant: Tenant) -> None:
+def test_foreign_document_named_like_a_file_does_not_block_attach(tenant: Tenant) -> None:
     owner, other = tenant.create_client("writer", user_id="v"), tenant.create_client("writer", user_id="u")
     file = keep(owner)
     named = []
@@ -295,7 +295,7 @@ def test_who_calls_a_document_after_a_file_is_not_in_its_way(tenant: Tenant) -> 
     assert {one["id"] for one in left} == set(named)
 
 
-def test_a_receipt_names_the_files_that_stay(tenant: Tenant) -> None:
+def test_deletion_receipt_names_retained_files(tenant: Tenant) -> None:
     file, other, third = (keep(tenant.admin, f"Number {number}.") for number in range(3))
     document = attach(tenant.admin, file)["document"]
     gone = tenant.admin.delete(f"/v1/knowledge-bases/default/documents/{document}")
@@ -316,7 +316,7 @@ def test_a_receipt_names_the_files_that_stay(tenant: Tenant) -> None:
     assert settled(tenant.admin, withdrawn)["retained_files"] == 2
 
 
-def test_a_file_expires(service: Service, tenant: Tenant) -> None:
+def test_file_with_expiry_expires(service: Service, tenant: Tenant) -> None:
     fields = {"purpose": "assistants", "expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
     made = tenant.admin.post(FILES, files={"file": ("a.txt", b"Brief.")}, data=fields).json()
     assert made["expires_at"] == made["created_at"] + 3600
@@ -332,7 +332,7 @@ def test_a_file_expires(service: Service, tenant: Tenant) -> None:
     failure(tenant.admin.post(FILES, files={"file": ("a.txt", b"Brief.")}, data=half), 400, "invalid")
 
 
-def test_a_retry_is_answered_as_the_first_time(tenant: Tenant) -> None:
+def test_openai_retry_replays_response(tenant: Tenant) -> None:
     once: dict[str, Any] = {"headers": {"Idempotency-Key": "one"}, "json": {"name": "once"}}
     first, again = (tenant.admin.post(STORES, **once) for _ in range(2))
     assert again.headers["idempotent-replayed"] == "true"
@@ -342,7 +342,7 @@ def test_a_retry_is_answered_as_the_first_time(tenant: Tenant) -> None:
     assert reused.headers["x-should-retry"] == "false"
 
 
-def test_a_broken_pdf_fails_with_a_reason(tenant: Tenant) -> None:
+def test_broken_pdf_file_fails_with_reason(tenant: Tenant) -> None:
     file = keep(tenant.admin, "%PDF-1.7\nnothing of a PDF", name="a.pdf")
     document = attach(tenant.admin, file)["document"]
     tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document}/events")  # ends when the document has failed
@@ -378,13 +378,13 @@ def test_a_broken_pdf_fails_with_a_reason(tenant: Tenant) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_is_told(tenant: Tenant, method: str, path: str, body: Any) -> None:
+def test_openai_invalid_request_gets_invalid_error(tenant: Tenant, method: str, path: str, body: Any) -> None:
     error = failure(tenant.admin.request(method, path, json=body), 400, "invalid")
     assert error["type"] == "invalid_request_error"
 
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", "1" + "0" * 400, '"\\ud800"', '"\\u0000"', "null", "[1]"])
-def test_values_that_cannot_be_kept(tenant: Tenant, value: str) -> None:
+def test_openai_unstorable_values_are_refused(tenant: Tenant, value: str) -> None:
     file = keep(tenant.admin)
     json_type = {"Content-Type": "application/json"}
     for path, body in (
@@ -395,13 +395,13 @@ def test_values_that_cannot_be_kept(tenant: Tenant, value: str) -> None:
 
 
 @pytest.mark.parametrize("query", ["", [], 5])
-def test_the_param_is_the_callers_own_name_for_it(tenant: Tenant, query: Any) -> None:
+def test_openai_error_param_is_callers_field_name(tenant: Tenant, query: Any) -> None:
     error = failure(tenant.admin.post(f"{STORE}/search", json={"query": query}), 400, "invalid")
     assert error["param"] == "query"
     assert "[" not in error["message"]
 
 
-def test_errors_of_no_route_and_of_large_bodies(tenant: Tenant) -> None:
+def test_openai_unknown_route_and_large_body_get_openai_errors(tenant: Tenant) -> None:
     failure(tenant.admin.get("/openai/v1/models"), 404, "not_found")
     failure(tenant.admin.put(STORES), 405, "method_not_allowed")
     failure(tenant.admin.post(STORES, content=b"x" * 17 * 1024 * 1024), 413, "too_large")
@@ -412,7 +412,7 @@ def test_errors_of_no_route_and_of_large_bodies(tenant: Tenant) -> None:
     assert error["param"].startswith("filters")
 
 
-def test_the_description_tells_this_doors_errors(service: Service) -> None:
+def test_openapi_lists_errors_of_openai_api(service: Service) -> None:
     paths = service.create_client().get("/openapi.json").json()["paths"]
     ours = {path: told for path, told in paths.items() if path.startswith("/openai/")}
     assert len(ours) >= 12

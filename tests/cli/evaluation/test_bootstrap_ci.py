@@ -8,7 +8,7 @@ import pytest
 from app.cli.evaluation.bootstrap_ci import Bootstrap
 
 
-def test_the_same_values_give_the_same_interval() -> None:
+def test_bootstrap_same_seed_gives_same_interval() -> None:
     rng = random.Random(3)
     values = [rng.random() for _ in range(50)]
     assert Bootstrap(seed=4).compute_interval(values) == Bootstrap(seed=4).compute_interval(values)
@@ -16,12 +16,12 @@ def test_the_same_values_give_the_same_interval() -> None:
 
 
 @pytest.mark.parametrize("values", [[0.5], [0.25] * 7])
-def test_no_spread_no_width(values: list[float]) -> None:
+def test_bootstrap_equal_values_have_no_width(values: list[float]) -> None:
     found = Bootstrap(100).compute_interval(values)
     assert found.low == found.mean == found.high == values[0]
 
 
-def test_the_width_is_that_of_the_normal_distribution() -> None:
+def test_bootstrap_width_equals_normal_distribution() -> None:
     rng = random.Random(8)
     values = [rng.random() for _ in range(400)]
     found = Bootstrap(4000).compute_interval(values)
@@ -31,7 +31,7 @@ def test_the_width_is_that_of_the_normal_distribution() -> None:
     assert (found.low, found.high) == pytest.approx((mean - 1.96 * error, mean + 1.96 * error), abs=error / 5)
 
 
-def test_a_difference_is_paired() -> None:
+def test_bootstrap_difference_is_paired() -> None:
     """The queries differ far more than the two settings."""
     rng = random.Random(9)
     baseline = {str(number): rng.random() for number in range(100)}

@@ -22,7 +22,7 @@ def lines(path: Path, *objects: Any) -> Path:
     return path
 
 
-def test_a_directory(tmp_path: Path) -> None:
+def test_read_dataset_directory_has_queries_and_judgements(tmp_path: Path) -> None:
     history = [{"role": "user", "content": "Who swims?"}]
     lines(
         tmp_path / "queries.jsonl",
@@ -43,7 +43,7 @@ def test_a_directory(tmp_path: Path) -> None:
     assert (first.documents, second.documents) == ({"d 1", "d2"}, {"d2"})
 
 
-def test_a_directory_as_beir_writes_it(tmp_path: Path) -> None:
+def test_read_dataset_beir_directory_has_splits(tmp_path: Path) -> None:
     lines(tmp_path / "queries.jsonl", {"_id": 1, "text": "a"}, {"_id": "2", "text": "b"}, {"_id": "3", "text": "c"})
     lines(tmp_path / "corpus.jsonl", {"_id": "d", "title": "", "text": "t", "metadata": {}}, {"_id": 7, "text": "u"})
     (tmp_path / "qrels").mkdir()
@@ -60,7 +60,7 @@ def test_a_directory_as_beir_writes_it(tmp_path: Path) -> None:
     assert [query.id for query in read_dataset(tmp_path, split="test").queries] == ["3"]
 
 
-def test_a_split_that_nobody_can_choose(tmp_path: Path) -> None:
+def test_read_dataset_unusable_split_is_refused(tmp_path: Path) -> None:
     path = lines(tmp_path / "queries.jsonl", {"_id": "q", "text": "a", "relevant": ["d"]})
     (tmp_path / "qrels.tsv").write_text("q\td\t1\n")
     with pytest.raises(DatasetError, match=r"qrels/dev.tsv: no such file; available for --split: none$"):
@@ -71,7 +71,7 @@ def test_a_split_that_nobody_can_choose(tmp_path: Path) -> None:
     assert read_dataset(path).queries[0].id == "q"
 
 
-def test_an_id_by_two_names(tmp_path: Path) -> None:
+def test_read_lines_two_different_ids_are_refused(tmp_path: Path) -> None:
     path = lines(tmp_path / "c.jsonl", {"id": 1, "_id": "1", "text": "t"}, {"id": None, "_id": "2", "text": "t"})
     assert [line.id for line in read_lines(path, CorpusLine)] == ["1", "2"]
     lines(path, {"_id": "a", "text": "t"}, {"id": "a", "_id": "b", "text": "t", "relevant": ["d"]})
@@ -82,7 +82,7 @@ def test_an_id_by_two_names(tmp_path: Path) -> None:
         read_dataset(path)
 
 
-def test_plain_lines(tmp_path: Path) -> None:
+def test_read_dataset_json_lines_has_queries(tmp_path: Path) -> None:
     asked = [{"role": "customer", "content": "Who swims?"}]
     path = lines(
         tmp_path / "q.jsonl",
@@ -124,7 +124,7 @@ def test_plain_lines(tmp_path: Path) -> None:
     ],
     ids=range(17),
 )
-def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, content: bytes, said: str) -> None:
+def test_read_dataset_invalid_line_names_file_and_line(tmp_path: Path, content: bytes, said: str) -> None:
     path = tmp_path / "q.jsonl"
     path.write_bytes(content)
     with pytest.raises(DatasetError) as caught:
@@ -134,7 +134,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, content: bytes, sa
 
 
 @pytest.mark.parametrize("content", ["query\td\tone\nq\td\ttwo\n", "q d 1\nq d\n", "q d 1\nq d 0.5\n"])
-def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
+def test_read_dataset_invalid_judgements_are_refused(tmp_path: Path, content: str) -> None:
     queries = lines(tmp_path / "q.jsonl", {"id": "q", "text": "x"})
     judgements = tmp_path / "qrels"
     judgements.write_text(content)
@@ -160,7 +160,7 @@ def test_judgements_that_are_none(tmp_path: Path, content: str) -> None:
         "query\tdocument\t grade\tof whom\tsince\nq\td\t2\n",
     ],
 )
-def test_grades_with_spaces_around_them_and_headings_of_other_lengths(tmp_path: Path, content: str) -> None:
+def test_read_dataset_grades_with_spaces_are_read(tmp_path: Path, content: str) -> None:
     queries = lines(tmp_path / "q.jsonl", {"id": "q", "text": "x"})
     judgements = tmp_path / "qrels"
     judgements.write_bytes(content.encode())

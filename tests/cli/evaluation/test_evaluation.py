@@ -12,9 +12,7 @@ from app.cli.evaluation.runner import DocumentNaming
 
 
 @pytest.mark.parametrize("excerpt", [{"start": 0, "end": 99_999}, {"text": "They fly"}])
-def test_an_excerpt_that_is_not_there_is_refused_before_anything_is_asked(
-    tmp_path: Path, excerpt: dict[str, Any]
-) -> None:
+def test_evaluate_excerpt_missing_in_corpus_is_refused_before_requests(tmp_path: Path, excerpt: dict[str, Any]) -> None:
     corpus = {"id": "birds", "text": "Herons stand on one leg."}
     asked = {"id": "q", "text": "On one leg", "references": [{"document": "birds", **excerpt}]}
     for name, line in (("corpus", corpus), ("queries", asked)):
@@ -27,7 +25,7 @@ def test_an_excerpt_that_is_not_there_is_refused_before_anything_is_asked(
 
 
 @pytest.mark.parametrize("kind", ["title", "metadata.doi.short"])
-def test_what_has_no_such_name_is_called_by_its_id(kind: str) -> None:
+def test_document_naming_without_name_uses_id(kind: str) -> None:
     """Otherwise all of these would be one document, and the documents after them would rank too high."""
     naming = DocumentNaming(kind, {})
     named: dict[str, Any] = {"id": "doc_1", "title": "a", "metadata": {"doi": {"short": "a"}}}

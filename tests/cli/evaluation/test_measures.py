@@ -37,13 +37,13 @@ ANSWERS = {
         ("Excerpt_IOU@2", Measure("excerpt_IoU", 2)),
     ],
 )
-def test_names(text: str, measure: Measure) -> None:
+def test_parse_measure_reads_names(text: str, measure: Measure) -> None:
     assert parse_measure(text) == measure
     assert parse_measure(measure.label) == measure
 
 
 @pytest.mark.parametrize("text", ["", "ndgc@10", "recall", "nDCG@0", "nDCG@-1", "nDCG@10@2", "excerpt_recall", "P@x"])
-def test_there_is_no_such_measure(text: str) -> None:
+def test_parse_measure_unknown_name_is_refused(text: str) -> None:
     with pytest.raises(UnknownMeasure, match="nDCG@K, recall@K"):
         parse_measure(text)
 
@@ -64,12 +64,12 @@ def test_there_is_no_such_measure(text: str) -> None:
         ("success@2", 1.0),
     ],
 )
-def test_measures_of_documents(name: str, value: float) -> None:
+def test_document_measures_equal_hand_computed_values(name: str, value: float) -> None:
     scores = score_documents([parse_measure(name)], [JUDGED, UNANSWERED, WITH_EXCERPT], ANSWERS)
     assert scores == {name: {"judged": pytest.approx(value), "unanswered": 0.0}}
 
 
-def test_measures_of_excerpts() -> None:
+def test_excerpt_measures_equal_hand_computed_values() -> None:
     measures = [parse_measure(name) for name in ("excerpt_recall@1", "excerpt_recall@2", "excerpt_precision@2")]
     scores, unlocated = score_excerpts(measures, [JUDGED, WITH_EXCERPT], ANSWERS, CorpusTexts({"d": "abcdefghijkl"}))
     assert scores == {
@@ -80,7 +80,7 @@ def test_measures_of_excerpts() -> None:
     assert unlocated == 0
 
 
-def test_what_is_measured_is_what_is_judged() -> None:
+def test_default_measures_follow_judgements() -> None:
     assert [one.name for one in select_default_measures([JUDGED])] == ["nDCG", "recall", "recall", "recall", "MRR"]
     assert {one.is_excerpt_measure for one in select_default_measures([WITH_EXCERPT])} == {True}
     assert len(select_default_measures([JUDGED, WITH_EXCERPT])) == 8

@@ -30,7 +30,7 @@ TEXT = "The heron waits.\n\nThe otter  dives for trout.\nThe heron waits again a
         ("the heron", None),
     ],
 )
-def test_locating(words: str, found: str | None) -> None:
+def test_locate_returns_span_of_passage(words: str, found: str | None) -> None:
     span = CorpusTexts({"d": TEXT}).locate("d", words)
     assert (None if span is None else TEXT[slice(*span)]) == found
     assert CorpusTexts({"d": TEXT}).locate("e", words) is None
@@ -46,14 +46,14 @@ def test_locating(words: str, found: str | None) -> None:
         ("= = =", None),
     ],
 )
-def test_locating_what_was_stored_without_its_markup(words: str, found: str | None) -> None:
+def test_locate_passage_stored_without_markup_returns_span(words: str, found: str | None) -> None:
     text = "= = Herons = =\n\nThey *wait*. Or not."
     span = CorpusTexts({"d": text}).locate("d", words)
     assert (None if span is None else text[slice(*span)]) == found
 
 
 @pytest.mark.parametrize("kept", ["**Note.** Ask first.", "Note. Ask first.", "Note.  Ask first."])
-def test_of_several_places_the_one_nearest_to_where_the_passage_begins(kept: str) -> None:
+def test_locate_repeated_passage_returns_nearest(kept: str) -> None:
     parts = [kept, "The ferry leaves at noon.", kept, "The train leaves at night.", kept]
     stored = [part.replace("**", "").replace("  ", " ") for part in parts]
     text, starts = "\n".join(parts), [len("\n".join([*parts[:number], ""])) for number in (0, 2, 4)]
@@ -69,7 +69,7 @@ def test_of_several_places_the_one_nearest_to_where_the_passage_begins(kept: str
 
 
 @pytest.mark.parametrize("notes", [["Ask first."], ["Ask first.", "*Ask* first.", "Ask  first."]])
-def test_of_several_places_the_one_with_the_same_number_in_what_is_stored(notes: list[str]) -> None:
+def test_locate_repeated_passage_returns_same_occurrence_number(notes: list[str]) -> None:
     """In a long document whose headings are not stored, the nearest place is soon a wrong one."""
     text = stored = ""
     asked: list[tuple[int, int]] = []
@@ -92,7 +92,7 @@ def test_of_several_places_the_one_with_the_same_number_in_what_is_stored(notes:
 
 
 @pytest.mark.parametrize("stored", ["", "Ask first.", "Ask first.\nAsk first.\nAsk first.", "Not so.\nAsk first."])
-def test_without_the_same_number_of_them_it_is_the_nearest(stored: str) -> None:
+def test_locate_repeated_passage_with_other_count_returns_nearest(stored: str) -> None:
     texts = CorpusTexts({"d": "Ask first.\nNot so.\nAsk first."})
     assert texts.locate("d", "Ask first.", near=0, stored=stored) == (0, 10)
     assert texts.locate("d", "Ask first.", near=11, stored=stored) == (19, 29)
@@ -102,7 +102,7 @@ def characters(ranges: list[Range]) -> set[int]:
     return {place for start, end in ranges for place in range(start, end)}
 
 
-def test_ranges_are_sets_of_characters() -> None:
+def test_merged_ranges_equal_sets_of_characters() -> None:
     rng = random.Random(5)
     for _ in range(300):
         left, right = (
@@ -136,26 +136,26 @@ TEN = CorpusTexts({"d": "abcdefghijklmnopqrst", "e": "0123456789"})
     ],
     ids=range(8),
 )
-def test_scores(passages: list[RetrievedChunk], expected: ExcerptScores) -> None:
+def test_score_query_equals_hand_computed_scores(passages: list[RetrievedChunk], expected: ExcerptScores) -> None:
     wanted = TEN.locate_references(
         [ExcerptReference(document="d", span=(0, 4)), ExcerptReference(document="d", text="mnop")]
     )
     assert score_query(passages, wanted, TEN) == expected
 
 
-def test_excerpts_of_two_documents_that_overlap() -> None:
+def test_score_query_overlapping_excerpts_of_two_documents() -> None:
     references = [ExcerptReference(document="d", span=(0, 6)), ExcerptReference(document="d", span=(4, 8))]
     wanted = TEN.locate_references([*references, ExcerptReference(document="e", text="01")])
     assert wanted == {"d": [(0, 8)], "e": [(0, 2)]}
     assert score_query([RetrievedChunk("e", "0123")], wanted, TEN) == ExcerptScores(2 / 10, 2 / 4, 2 / 12, 0)
 
 
-def test_an_excerpt_that_is_not_there() -> None:
+def test_locate_references_missing_excerpt_is_refused() -> None:
     with pytest.raises(DatasetError, match="document d"):
         TEN.locate_references([ExcerptReference(document="d", text="nothing of it")])
 
 
-def test_an_excerpt_that_goes_beyond_its_document() -> None:
+def test_locate_references_excerpt_beyond_document_is_cut() -> None:
     """Otherwise characters that no passage can contain would count as missed."""
     assert TEN.locate_references([ExcerptReference(document="d", span=(12, 20))]) == {"d": [(12, 20)]}
     for span in ((12, 21), (50, 60)):

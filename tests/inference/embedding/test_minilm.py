@@ -67,7 +67,7 @@ def expected(weights_dir: Path) -> Any:
     return np.stack([reference.embed(text) for text in TEXTS])
 
 
-async def test_fp32_equals_the_plain_implementation(fp32: MiniLMEmbedder, expected: Any) -> None:
+async def test_minilm_fp32_equals_plain_implementation(fp32: MiniLMEmbedder, expected: Any) -> None:
     vectors = (await fp32.embed_documents(TEXTS)).vectors
     assert vectors.dtype == np.float32
     assert vectors.shape == (len(TEXTS), 384)
@@ -75,7 +75,7 @@ async def test_fp32_equals_the_plain_implementation(fp32: MiniLMEmbedder, expect
     assert (vectors * expected).sum(axis=1).min() >= 0.9999
 
 
-async def test_int8_is_close_to_the_plain_implementation(int8: MiniLMEmbedder, expected: Any) -> None:
+async def test_minilm_int8_is_close_to_plain_implementation(int8: MiniLMEmbedder, expected: Any) -> None:
     vectors = (await int8.embed_documents(TEXTS)).vectors
     assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-5
     cosines = (vectors * expected).sum(axis=1)
@@ -87,7 +87,7 @@ async def test_int8_is_close_to_the_plain_implementation(int8: MiniLMEmbedder, e
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-async def test_meaning_orders_texts(precision: str, request: pytest.FixtureRequest) -> None:
+async def test_minilm_similar_meaning_has_higher_cosine(precision: str, request: pytest.FixtureRequest) -> None:
     embedder: MiniLMEmbedder = request.getfixturevalue(precision)
     (query,) = await embedder.embed_queries(["How do I get my money back?"])
     embedded = await embedder.embed_documents(
@@ -104,7 +104,7 @@ async def test_meaning_orders_texts(precision: str, request: pytest.FixtureReque
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
-async def test_a_text_has_one_vector_whatever_runs_beside_it(precision: str, request: pytest.FixtureRequest) -> None:
+async def test_minilm_vector_does_not_depend_on_batch(precision: str, request: pytest.FixtureRequest) -> None:
     embedder: MiniLMEmbedder = request.getfixturevalue(precision)
     alone = [(await embedder.embed_documents([text])).vectors[0] for text in TEXTS]
     together, again, queries = await asyncio.gather(
@@ -116,12 +116,12 @@ async def test_a_text_has_one_vector_whatever_runs_beside_it(precision: str, req
     assert together.tokens == again.tokens == sum(min(256, 2 + count) for count in embedder.count_tokens(TEXTS))
 
 
-async def test_nothing_gives_no_rows(int8: MiniLMEmbedder) -> None:
+async def test_minilm_without_texts_returns_no_rows(int8: MiniLMEmbedder) -> None:
     assert (await int8.embed_documents([])).vectors.shape == (0, 384)
     assert (await int8.embed_queries([])).shape == (0, 384)
 
 
-async def test_text_beyond_the_limit_is_cut_at_256_tokens(fp32: MiniLMEmbedder) -> None:
+async def test_minilm_text_is_cut_at_256_tokens(fp32: MiniLMEmbedder) -> None:
     words = ["desk"] * 254
     assert fp32.count_tokens([" ".join(words)]) == [254]
     embedded = await fp32.embed_documents(
@@ -133,18 +133,18 @@ async def test_text_beyond_the_limit_is_cut_at_256_tokens(fp32: MiniLMEmbedder) 
     assert not np.array_equal(fits, shorter)
 
 
-async def test_megabytes_of_text_are_a_text_like_any_other(int8: MiniLMEmbedder) -> None:
+async def test_minilm_megabytes_of_text_are_cut(int8: MiniLMEmbedder) -> None:
     long, short = (await int8.embed_documents([PASSAGE * 20_000, PASSAGE * 20])).vectors
     assert np.array_equal(long, short)
 
 
-async def test_lone_surrogates_are_no_error(int8: MiniLMEmbedder) -> None:
+async def test_minilm_lone_surrogates_are_accepted(int8: MiniLMEmbedder) -> None:
     (vector,) = await int8.embed_queries(["half a \ud83e pair"])
     assert np.isfinite(vector).all()
     assert int8.count_tokens(["\udc00"]) == [1]
 
 
-def test_tokens_are_counted_without_the_special_ones(int8: MiniLMEmbedder) -> None:
+def test_minilm_count_excludes_special_tokens(int8: MiniLMEmbedder) -> None:
     assert int8.count_tokens(["", "word", "two words", "word " * 1000]) == [0, 1, 2, 1000]
     assert (int8.max_tokens, int8.special_tokens) == (256, 2)
 
@@ -161,7 +161,7 @@ def test_count_tokens_long_text_equals_one_call(int8: MiniLMEmbedder, text: str)
     assert int8.count_tokens([long, "", text]) == [len(alone.ids), 0, *int8.count_tokens([text])]
 
 
-def test_count_tokens_many_texts_come_in_batches() -> None:
+def test_count_tokens_many_texts_are_counted_in_batches() -> None:
     """Any number of texts is counted in small batches: an encoding takes a hundred bytes for each token."""
     texts = ["", *["word " * 100] * 3000, "x" * (3 * MAX_BATCH_CHARACTERS)]
     batches = list(_split_batches(texts))
@@ -173,7 +173,7 @@ def test_count_tokens_many_texts_come_in_batches() -> None:
     assert joined == texts
 
 
-async def test_prefixes_are_added_here(weights_dir: Path, fp32: MiniLMEmbedder) -> None:
+async def test_minilm_prefixes_are_added(weights_dir: Path, fp32: MiniLMEmbedder) -> None:
     prefixed = MiniLMEmbedder.load(
         weights_dir, precision="fp32", bulk_threads=1, query_prefix="query: ", document_prefix="passage: "
     )
@@ -186,7 +186,7 @@ async def test_prefixes_are_added_here(weights_dir: Path, fp32: MiniLMEmbedder) 
         await prefixed.close()
 
 
-async def test_a_query_and_a_note_get_through_while_bulk_work_runs(fp32: MiniLMEmbedder) -> None:
+async def test_minilm_query_and_note_finish_during_bulk_work(fp32: MiniLMEmbedder) -> None:
     texts = Drawn(PASSAGE * 6, 1000)
     bulk = asyncio.create_task(fp32.embed_documents(texts))
     await texts.reached(2)
@@ -200,7 +200,7 @@ async def test_a_query_and_a_note_get_through_while_bulk_work_runs(fp32: MiniLME
         await bulk
 
 
-async def test_bulk_calls_share_the_threads(int8: MiniLMEmbedder) -> None:
+async def test_minilm_bulk_calls_share_threads(int8: MiniLMEmbedder) -> None:
     large = Drawn(PASSAGE * 6, 1000)
     first = asyncio.create_task(int8.embed_documents(large))
     await large.reached(3)
@@ -211,7 +211,7 @@ async def test_bulk_calls_share_the_threads(int8: MiniLMEmbedder) -> None:
         await first
 
 
-async def test_a_cancelled_call_draws_no_more_texts(int8: MiniLMEmbedder) -> None:
+async def test_minilm_cancelled_call_reads_no_more_texts(int8: MiniLMEmbedder) -> None:
     texts = Drawn(PASSAGE, 10_000)
     bulk = asyncio.create_task(int8.embed_documents(texts))
     await texts.reached(4)
@@ -224,7 +224,7 @@ async def test_a_cancelled_call_draws_no_more_texts(int8: MiniLMEmbedder) -> Non
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a priority a thread")
-def test_only_bulk_threads_have_a_low_priority(int8: MiniLMEmbedder) -> None:
+def test_minilm_only_bulk_threads_have_low_priority(int8: MiniLMEmbedder) -> None:
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     named = {thread.name: thread.native_id for thread in threading.enumerate() if thread.name.startswith("embed-")}
     niceness = {name: os.getpriority(os.PRIO_PROCESS, native or 0) for name, native in named.items()}
@@ -232,7 +232,7 @@ def test_only_bulk_threads_have_a_low_priority(int8: MiniLMEmbedder) -> None:
     assert {value for name, value in niceness.items() if "bulk" in name} == {max(own, 10)}
 
 
-async def test_check_passes_and_a_closed_model_is_unavailable(weights_dir: Path) -> None:
+async def test_minilm_closed_model_is_unavailable(weights_dir: Path) -> None:
     embedder = MiniLMEmbedder.load(weights_dir, precision="int8", bulk_threads=1)
     await embedder.check()
     await embedder.close()
@@ -251,7 +251,7 @@ def damaged(weights_dir: Path, target: Path, content: bytes, size: int) -> Path:
     return target
 
 
-def test_damaged_weights_are_named(weights_dir: Path, tmp_path: Path) -> None:
+def test_minilm_damaged_weights_are_named(weights_dir: Path, tmp_path: Path) -> None:
     whole = (weights_dir / "model.safetensors").stat().st_size
     with (weights_dir / "model.safetensors").open("rb") as file:
         head = file.read(100_000)
@@ -270,14 +270,14 @@ def test_damaged_weights_are_named(weights_dir: Path, tmp_path: Path) -> None:
             MiniLMEmbedder.load(damaged(weights_dir, tmp_path, content, size), precision="fp32", bulk_threads=1)
 
 
-def test_a_damaged_tokenizer_is_named(weights_dir: Path, tmp_path: Path) -> None:
+def test_minilm_damaged_tokenizer_is_named(weights_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").symlink_to(weights_dir / "model.safetensors")
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(WeightsDamaged, match=r"tokenizer\.json"):
         MiniLMEmbedder.load(tmp_path, precision="fp32", bulk_threads=1)
 
 
-def test_the_graphs_in_the_package_are_what_the_script_builds(tmp_path: Path) -> None:
+def test_minilm_packaged_graphs_equal_build_script(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[3]
     spec = importlib.util.spec_from_file_location("build_minilm_graph", root / "scripts" / "build_minilm_graph.py")
     assert spec is not None

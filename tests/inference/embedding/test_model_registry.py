@@ -51,7 +51,7 @@ def names(models: Embedders) -> list[tuple[str, int]]:
     return [(identity.model, identity.dimensions) for identity in models.identities]
 
 
-def test_each_has_what_its_entry_says(opened: Embedders) -> None:
+def test_model_registry_entries_have_their_settings(opened: Embedders) -> None:
     assert names(opened) == [("first", 64), ("second", 8), ("second", 16), ("all-MiniLM-L6-v2", 384)]
     assert [embedder.max_tokens for embedder in opened.all] == [8191, 8191, 64, 256]
     assert opened.identities[1].query_prefix == "query: "
@@ -62,7 +62,9 @@ def test_each_has_what_its_entry_says(opened: Embedders) -> None:
     ("model", "dimensions", "found"),
     [(None, None, 0), (None, 64, 0), ("first", None, 0), ("second", None, 1), ("second", 8, 1), ("second", 16, 2)],
 )
-def test_by_name_and_size(opened: Embedders, model: str | None, dimensions: int | None, found: int) -> None:
+def test_get_by_name_finds_model_by_name_and_dimensions(
+    opened: Embedders, model: str | None, dimensions: int | None, found: int
+) -> None:
     assert opened.get_by_name(model, dimensions) is opened.all[found]
 
 
@@ -75,7 +77,7 @@ def test_by_name_and_size(opened: Embedders, model: str | None, dimensions: int 
         (None, 8, "first has 64 dimensions."),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(
+def test_get_by_name_unknown_model_lists_models(
     opened: Embedders, model: str | None, dimensions: int | None, said: str
 ) -> None:
     with pytest.raises(InvalidInputError) as caught:
@@ -83,7 +85,7 @@ def test_what_is_not_there_is_told_with_what_is(
     assert caught.value.message == said
 
 
-def test_an_index_finds_the_model_that_made_it_and_no_other(opened: Embedders) -> None:
+def test_find_by_identity_returns_only_the_same_model(opened: Embedders) -> None:
     for embedder in opened.all:
         assert opened.find_by_identity({**asdict(embedder.identity), "analyzer": "english-3", "k1": 1.2}) is embedder
         for changes in ({"model": "x"}, {"dimensions": 5}, {"precision": "x"}, {"document_prefix": "x"}):
@@ -100,12 +102,14 @@ def test_an_index_finds_the_model_that_made_it_and_no_other(opened: Embedders) -
         [{"provider": "embedded"}, {"model": "all-MiniLM-L6-v2", "dimensions": 384}],
     ],
 )
-def test_the_same_model_twice_stops_the_start(server: EmbeddingServer, models: list[dict[str, Any]]) -> None:
+def test_model_configured_twice_stops_start(server: EmbeddingServer, models: list[dict[str, Any]]) -> None:
     with pytest.raises(DuplicateEmbeddingModel, match=r"CARREL_EMBEDDING_MODELS: .* is configured twice"):
         embedders(server, *models)
 
 
-async def test_one_that_does_not_answer_is_a_warning(server: EmbeddingServer, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unavailable_model_at_start_is_a_warning(
+    server: EmbeddingServer, caplog: pytest.LogCaptureFixture
+) -> None:
     made = embedders(server, {"model": "gone", "dimensions": 8, "base_url": CLOSED_PORT})
     with caplog.at_level(logging.WARNING):
         await made.check()
@@ -114,7 +118,7 @@ async def test_one_that_does_not_answer_is_a_warning(server: EmbeddingServer, ca
     assert server.request_count == 1
 
 
-async def test_one_with_other_vectors_stops_the_start(server: EmbeddingServer) -> None:
+async def test_model_with_other_dimensions_stops_start(server: EmbeddingServer) -> None:
     made = embedders(server, {"model": "second", "dimensions": 8})
     with pytest.raises(EmbeddingMismatch, match="dimensions of 'second' in CARREL_EMBEDDING_MODELS is 8"):
         await made.check()
@@ -125,9 +129,7 @@ async def test_one_with_other_vectors_stops_the_start(server: EmbeddingServer) -
     ("status", "named"),
     [(401, "api_key_env of 'second'"), (403, "api_key_env of 'second'"), (404, "base_url of 'second'")],
 )
-async def test_a_refusal_names_the_settings_of_the_one_that_refuses(
-    server: EmbeddingServer, status: int, named: str
-) -> None:
+async def test_rejected_model_names_its_settings(server: EmbeddingServer, status: int, named: str) -> None:
     made = embedders(server, {"model": "second", "dimensions": 64})
     server.fail(status, times=2)
     with pytest.raises(EmbeddingRejected, match=f"check {named} in CARREL_EMBEDDING_MODELS"):
@@ -137,7 +139,7 @@ async def test_a_refusal_names_the_settings_of_the_one_that_refuses(
     await made.close()
 
 
-async def test_closing_closes_all(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_close_closes_all_models(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     one: Embedder = open_embedder()
     other: Embedder = open_embedder(dimensions=64)
     await Embedders(one, [other]).close()

@@ -31,7 +31,7 @@ def numbered(count: int) -> list[str]:
 
 @pytest.mark.parametrize("ignores_base64", [False, True])
 @pytest.mark.parametrize("shuffles", [False, True])
-async def test_vectors_are_in_order_and_of_unit_length(
+async def test_openai_vectors_are_in_order_and_of_unit_length(
     server: EmbeddingServer, open_embedder: EmbedderOpener, ignores_base64: bool, shuffles: bool
 ) -> None:
     server.ignores_base64, server.shuffles_results = ignores_base64, shuffles
@@ -43,13 +43,13 @@ async def test_vectors_are_in_order_and_of_unit_length(
     assert server.received[0].body["encoding_format"] == "base64"
 
 
-async def test_no_texts_are_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_without_texts_sends_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedded = await open_embedder().embed_documents([])
     assert (embedded.vectors.shape, embedded.tokens) == ((0, 64), 0)
     assert server.request_count == 0
 
 
-async def test_prefixes_model_and_key_are_sent(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_prefixes_model_and_key_are_sent(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.api_key = "key-of-the-test"
     embedder = open_embedder(query_prefix="query: ", document_prefix="passage: ")
     await embedder.embed_queries(["desk"])
@@ -61,13 +61,13 @@ async def test_prefixes_model_and_key_are_sent(server: EmbeddingServer, open_emb
     assert embedder.identity == EmbeddingIdentity("a-model", 64, "remote", "query: ", "passage: ")
 
 
-async def test_dimensions_are_sent_on_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_dimensions_are_sent_on_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     (vector,) = await open_embedder(dimensions=16, send_dimensions=True).embed_queries(["desk"])
     assert server.received[0].body["dimensions"] == 16
     assert vector.shape == (16,)
 
 
-async def test_the_environment_of_the_package_is_not_used(
+async def test_openai_package_environment_is_not_used(
     server: EmbeddingServer, open_embedder: EmbedderOpener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
@@ -77,7 +77,7 @@ async def test_the_environment_of_the_package_is_not_used(
     assert "from-elsewhere" not in str(server.received[0].headers)
 
 
-async def test_empty_text_and_lone_surrogates_can_be_sent(
+async def test_openai_empty_text_and_lone_surrogates_can_be_sent(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
     vectors = (await open_embedder().embed_documents(["", "half a \ud83e pair"])).vectors
@@ -85,9 +85,7 @@ async def test_empty_text_and_lone_surrogates_can_be_sent(
     assert server.received[0].inputs == [" ", "half a ? pair"]
 
 
-async def test_the_largest_batch_is_learned_and_remembered(
-    server: EmbeddingServer, open_embedder: EmbedderOpener
-) -> None:
+async def test_openai_largest_batch_is_remembered(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.max_batch = 10
     embedder = open_embedder()
     texts = numbered(100)
@@ -100,7 +98,7 @@ async def test_the_largest_batch_is_learned_and_remembered(
     assert server.batch_sizes == [8] * 5
 
 
-async def test_one_bad_text_is_named_and_teaches_nothing(
+async def test_openai_rejected_text_is_named_and_leaves_batch_size(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
     server.refused_word = "poison"
@@ -118,19 +116,21 @@ async def test_one_bad_text_is_named_and_teaches_nothing(
     assert server.batch_sizes == [64]
 
 
-async def test_batches_stay_within_a_number_of_tokens(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_batches_respect_token_limit(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     await open_embedder().embed_documents(["x " * 60_000, "y " * 60_000, "z", "long " * 80_000])
     assert server.batch_sizes == [3, 1]
 
 
 @pytest.mark.parametrize("status", [429, 500, 503, 408])
-async def test_documents_are_retried(server: EmbeddingServer, open_embedder: EmbedderOpener, status: int) -> None:
+async def test_openai_documents_are_retried(
+    server: EmbeddingServer, open_embedder: EmbedderOpener, status: int
+) -> None:
     server.fail(status, times=3, retry_after=SOON)
     assert (await open_embedder().embed_documents(["desk"])).vectors.shape == (1, 64)
     assert server.request_count == 4
 
 
-async def test_documents_are_given_up_in_the_end(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_documents_fail_after_all_attempts(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.fail(503, times=None, retry_after=SOON)
     with pytest.raises(EmbeddingUnavailable, match="HTTP 503"):
         await open_embedder().embed_documents(["desk"])
@@ -138,7 +138,7 @@ async def test_documents_are_given_up_in_the_end(server: EmbeddingServer, open_e
 
 
 @pytest.mark.parametrize("retry_after", ["3600", "Wed, 21 Oct 2099 07:28:00 GMT"])
-async def test_a_long_wait_is_left_to_the_caller(
+async def test_openai_long_retry_after_is_left_to_caller(
     server: EmbeddingServer, open_embedder: EmbedderOpener, retry_after: str
 ) -> None:
     server.fail(429, times=None, retry_after=retry_after)
@@ -149,14 +149,14 @@ async def test_a_long_wait_is_left_to_the_caller(
 
 
 @pytest.mark.parametrize("retry_after", ["soon", "-1", "nan", "Wed, 21 Oct 2015 07:28:00 GMT"])
-async def test_a_retry_after_that_says_nothing_is_no_error(
+async def test_openai_invalid_retry_after_is_ignored(
     server: EmbeddingServer, open_embedder: EmbedderOpener, retry_after: str
 ) -> None:
     server.fail(429, retry_after=retry_after)
     assert (await open_embedder().embed_queries(["desk"])).shape == (1, 64)
 
 
-async def test_a_query_is_retried_once(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_query_is_retried_once(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder()
     server.fail(500)
     assert (await embedder.embed_queries(["desk"])).shape == (1, 64)
@@ -167,7 +167,9 @@ async def test_a_query_is_retried_once(server: EmbeddingServer, open_embedder: E
     assert server.request_count == 4
 
 
-async def test_a_query_does_not_wait_long(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_query_does_not_wait_for_long_retry_after(
+    server: EmbeddingServer, open_embedder: EmbedderOpener
+) -> None:
     server.fail(429, times=None, retry_after="5")
     with pytest.raises(EmbeddingUnavailable) as raised:
         await open_embedder().embed_queries(["desk"])
@@ -175,19 +177,21 @@ async def test_a_query_does_not_wait_long(server: EmbeddingServer, open_embedder
     assert raised.value.retry_after == 5.0
 
 
-async def test_a_slow_endpoint_is_unavailable(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_slow_endpoint_is_unavailable(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.fail("slow", times=None)
     with pytest.raises(EmbeddingUnavailable, match="no answer in time"):
         await open_embedder(timeout_seconds=0.5).embed_queries(["desk"])
     await wait_until(lambda: server.request_count == 2)  # a busy server may read the second request later
 
 
-async def test_a_closed_port_is_unavailable(open_embedder: EmbedderOpener) -> None:
+async def test_openai_closed_port_is_unavailable(open_embedder: EmbedderOpener) -> None:
     with pytest.raises(EmbeddingUnavailable, match="no connection"):
         await open_embedder(base_url="http://127.0.0.1:9/v1").embed_queries(["desk"])
 
 
-async def test_cancelling_stops_further_requests(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_cancelled_call_sends_no_more_requests(
+    server: EmbeddingServer, open_embedder: EmbedderOpener
+) -> None:
     server.fail("slow", times=None)
     call = asyncio.create_task(open_embedder().embed_documents(numbered(200)))
     async with asyncio.timeout(30):
@@ -202,7 +206,9 @@ async def test_cancelling_stops_further_requests(server: EmbeddingServer, open_e
 @pytest.mark.parametrize(
     "how", ["short", "nan", "zero", "garbage", "not_json", "truncated", "cut_off", "indexes", "disconnect"]
 )
-async def test_a_bad_reply_is_asked_for_again(server: EmbeddingServer, open_embedder: EmbedderOpener, how: str) -> None:
+async def test_openai_malformed_reply_is_retried(
+    server: EmbeddingServer, open_embedder: EmbedderOpener, how: str
+) -> None:
     embedder = open_embedder()
     server.fail(how)  # type: ignore[arg-type]  # a parameter cannot be a Literal
     assert np.allclose(await embedder.embed_queries(["desk", "chair"]), [unit("desk"), unit("chair")], atol=1e-6)
@@ -212,7 +218,7 @@ async def test_a_bad_reply_is_asked_for_again(server: EmbeddingServer, open_embe
 
 
 @pytest.mark.parametrize("ignores_base64", [False, True])
-async def test_nan_is_refused_in_either_encoding(
+async def test_openai_nan_is_refused_in_either_encoding(
     server: EmbeddingServer, open_embedder: EmbedderOpener, ignores_base64: bool
 ) -> None:
     server.ignores_base64 = ignores_base64
@@ -221,7 +227,9 @@ async def test_nan_is_refused_in_either_encoding(
         await open_embedder().embed_queries(["desk"])
 
 
-async def test_another_dimension_is_a_mismatch_at_once(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_other_dimension_is_mismatch_without_retry(
+    server: EmbeddingServer, open_embedder: EmbedderOpener
+) -> None:
     server.fail("dimension", times=None)
     embedder = open_embedder()
     for call in (embedder.check(), embedder.embed_documents(["desk"])):
@@ -231,7 +239,7 @@ async def test_another_dimension_is_a_mismatch_at_once(server: EmbeddingServer, 
 
 
 @pytest.mark.parametrize("status", [401, 403])
-async def test_a_refused_key_names_the_setting_and_not_the_key(
+async def test_openai_refused_key_names_setting_and_not_key(
     server: EmbeddingServer, open_embedder: EmbedderOpener, status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -244,7 +252,7 @@ async def test_a_refused_key_names_the_setting_and_not_the_key(
     assert "a secret text" not in caplog.text
 
 
-async def test_a_wrong_address_names_the_setting(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_wrong_address_names_setting(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder(base_url=server.base_url.replace("/v1", "/v2"))
     with pytest.raises(EmbeddingRejected, match="CARREL_EMBEDDING_BASE_URL"):
         await embedder.check()
@@ -254,7 +262,7 @@ async def test_a_wrong_address_names_the_setting(server: EmbeddingServer, open_e
     ("text", "tokens"),
     [("", 0), ("abc", 1), ("abcd", 2), ("éé", 2), ("中文", 3), ("\U0001f600", 2), ("a中", 2), ("\ud800", 1)],
 )
-def test_tokens_are_estimated_upwards(open_embedder: EmbedderOpener, text: str, tokens: int) -> None:
+def test_openai_token_estimate_is_an_upper_bound(open_embedder: EmbedderOpener, text: str, tokens: int) -> None:
     embedder = open_embedder(max_tokens=512)
     assert embedder.count_tokens([text, text]) == [tokens, tokens]
     assert (embedder.max_tokens, embedder.special_tokens) == (512, 2)

@@ -22,7 +22,7 @@ def unit(text: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("form", "sizes"), [("input", [8, 2]), ("messages", [1] * 10)])
-async def test_a_picture_is_close_to_its_words(
+async def test_openai_image_vector_is_close_to_its_text(
     server: EmbeddingServer, open_embedder: EmbedderOpener, form: str, sizes: list[int]
 ) -> None:
     server.image_form = form  # type: ignore[assignment]  # a parameter cannot be a Literal
@@ -40,17 +40,19 @@ async def test_a_picture_is_close_to_its_words(
     assert ("input" in server.received[0].body) == (form == "input")
 
 
-async def test_without_the_setting_there_is_nothing(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_without_image_setting_has_no_image_embedder(
+    server: EmbeddingServer, open_embedder: EmbedderOpener
+) -> None:
     assert open_embedder().image_embedder is None
     assert server.request_count == 0
 
 
-async def test_no_pictures_are_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_without_images_sends_no_request(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     made = await open_embedder(image_format="input").embed_images([])
     assert (made.vectors.shape, made.tokens, server.request_count) == ((0, 64), 0, 0)
 
 
-async def test_batches_of_pictures_and_of_texts_are_learned_apart(
+async def test_openai_image_and_text_batch_sizes_are_separate(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
     server.image_form, server.max_batch = "input", 2
@@ -65,7 +67,7 @@ async def test_batches_of_pictures_and_of_texts_are_learned_apart(
 
 
 @pytest.mark.parametrize("form", ["input", "messages"])
-async def test_one_that_is_refused_is_named(server: EmbeddingServer, open_embedder: EmbedderOpener, form: str) -> None:
+async def test_openai_refused_image_is_named(server: EmbeddingServer, open_embedder: EmbedderOpener, form: str) -> None:
     server.image_form = form  # type: ignore[assignment]  # as above
     server.refused_word = "blue"
     with pytest.raises(EmbeddingRejected, match="does not take this input") as raised:
@@ -74,7 +76,7 @@ async def test_one_that_is_refused_is_named(server: EmbeddingServer, open_embedd
 
 
 @pytest.mark.parametrize(("how", "retry_after"), [(429, SOON), (500, SOON), ("nan", None), ("zero", None)])
-async def test_what_may_pass_is_tried_again(
+async def test_openai_image_transient_failure_is_retried(
     server: EmbeddingServer, open_embedder: EmbedderOpener, how: int | str, retry_after: str | None
 ) -> None:
     server.image_form = "input"
@@ -88,7 +90,7 @@ async def test_what_may_pass_is_tried_again(
     assert server.request_count == 2  # a query is not delayed
 
 
-async def test_another_dimension_is_a_mismatch(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_openai_image_other_dimension_is_mismatch(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.image_form = "input"
     server.fail("dimension")
     with pytest.raises(EmbeddingMismatch, match="65 dimensions"):
@@ -96,7 +98,7 @@ async def test_another_dimension_is_a_mismatch(server: EmbeddingServer, open_emb
 
 
 @pytest.mark.parametrize(("told", "tokens"), [(True, IMAGE_TOKENS), (False, 56 * 56)])
-async def test_costs_are_told_or_estimated(
+async def test_openai_image_tokens_are_reported_or_estimated(
     server: EmbeddingServer, open_embedder: EmbedderOpener, told: bool, tokens: int
 ) -> None:
     server.image_form, server.reports_usage = "input", told

@@ -64,7 +64,7 @@ async def recovered(embedder: OpenAIEmbedder) -> None:
             return
 
 
-async def test_an_endpoint_that_fails_is_left_alone(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_failing_endpoint_opens_circuit(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder()
     await break_down(server, embedder)
     before = server.request_count
@@ -78,7 +78,7 @@ async def test_an_endpoint_that_fails_is_left_alone(server: EmbeddingServer, ope
     assert server.request_count == before + 2
 
 
-async def test_one_call_finds_out_whether_it_is_back(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_open_circuit_allows_one_trial_call(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder()
     await break_down(server, embedder)
     before = server.request_count
@@ -93,7 +93,7 @@ async def test_one_call_finds_out_whether_it_is_back(server: EmbeddingServer, op
     assert server.request_count == before + 1
 
 
-async def test_a_trial_that_fails_makes_it_longer(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
+async def test_failed_trial_extends_pause(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder()
     await break_down(server, embedder)
     before = server.request_count
@@ -108,7 +108,7 @@ async def test_a_trial_that_fails_makes_it_longer(server: EmbeddingServer, open_
 
 
 @pytest.mark.parametrize("kind", ["refused", "mismatch"])
-async def test_a_refusal_is_an_answer(server: EmbeddingServer, open_embedder: EmbedderOpener, kind: str) -> None:
+async def test_refusal_does_not_open_circuit(server: EmbeddingServer, open_embedder: EmbedderOpener, kind: str) -> None:
     server.fail(401 if kind == "refused" else "dimension", times=None)
     embedder = open_embedder()
     for _ in range(MAX_FAILURES + 2):
@@ -117,7 +117,7 @@ async def test_a_refusal_is_an_answer(server: EmbeddingServer, open_embedder: Em
     assert server.request_count == MAX_FAILURES + 2
 
 
-async def test_searches_that_give_up_on_a_hanging_endpoint(
+async def test_searches_timing_out_on_hanging_endpoint_open_circuit(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
     """A search's time limit is much shorter than the endpoint's."""
@@ -134,7 +134,7 @@ async def test_searches_that_give_up_on_a_hanging_endpoint(
         await search()
 
 
-async def test_a_closed_port_and_then_an_endpoint(open_embedder: EmbedderOpener) -> None:
+async def test_endpoint_after_closed_port_recovers(open_embedder: EmbedderOpener) -> None:
     with socket.socket() as reserved:  # reserves the port without listening
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
@@ -147,7 +147,7 @@ async def test_a_closed_port_and_then_an_endpoint(open_embedder: EmbedderOpener)
 
 
 @pytest.mark.parametrize("as_date", [False, True])
-async def test_other_processes_pause_too(
+async def test_pause_applies_to_other_processes(
     server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase, as_date: bool
 ) -> None:
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=30), usegmt=True)
@@ -163,7 +163,7 @@ async def test_other_processes_pause_too(
     assert server.request_count == 2
 
 
-async def test_documents_wait_for_a_short_pause(
+async def test_documents_wait_during_short_pause(
     server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
     first, second = (open_embedder(rate_limiter=pace) for pace in paces(system, 2, tokens=1_000_000))
@@ -173,7 +173,7 @@ async def test_documents_wait_for_a_short_pause(
     assert server.request_count == 3
 
 
-async def test_processes_together_keep_the_limit(
+async def test_processes_share_rate_limit(
     server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
     embedders = [open_embedder(rate_limiter=pace) for pace in paces(system, 2, requests=12)]
@@ -192,7 +192,7 @@ async def test_processes_together_keep_the_limit(
     assert sum(isinstance(result, asyncio.CancelledError) for result in results) == 4
 
 
-async def test_batches_stay_within_a_share_of_the_limit(
+async def test_batches_are_limited_to_share_of_token_limit(
     server: EmbeddingServer, open_embedder: EmbedderOpener, system: ControlPlaneDatabase
 ) -> None:
     (pace,) = paces(system, 1, tokens=60_000)
@@ -201,7 +201,7 @@ async def test_batches_stay_within_a_share_of_the_limit(
 
 
 @pytest.mark.parametrize("tells_usage", [False, True])
-async def test_tokens_are_told_as_the_endpoint_counts_them(
+async def test_reported_tokens_equal_endpoint_usage(
     server: EmbeddingServer, open_embedder: EmbedderOpener, tells_usage: bool
 ) -> None:
     server.reports_usage, server.max_batch = tells_usage, 10
@@ -211,7 +211,7 @@ async def test_tokens_are_told_as_the_endpoint_counts_them(
     assert embedded.tokens == sum(map(count_text_tokens, texts) if tells_usage else embedder.count_tokens(texts))
 
 
-async def test_a_refused_text_tells_what_the_others_cost(
+async def test_refused_text_error_reports_tokens_of_others(
     server: EmbeddingServer, open_embedder: EmbedderOpener
 ) -> None:
     server.refused_word = "poison"

@@ -15,13 +15,13 @@ def entry(embedding: Any, index: Any = 0) -> dict[str, Any]:
     return {"embedding": embedding, "index": index}
 
 
-def test_large_and_small_vectors_become_unit_ones() -> None:
+def test_read_reply_vectors_become_unit_vectors() -> None:
     payload = {"data": [entry([3e38, 3e38], 0), entry([1e-30, 0], 1), entry([3, 4], 2)]}
     vectors = read_reply(payload, 3, 2, setting="ITS_SETTING")
     assert np.allclose(vectors, np.array([[math.sqrt(0.5)] * 2, [1.0, 0.0], [0.6, 0.8]]))
 
 
-def test_a_reply_without_indexes_is_in_order() -> None:
+def test_read_reply_without_indexes_is_in_order() -> None:
     vectors = read_reply({"data": [{"embedding": [1, 0]}, {"embedding": [0, 1]}]}, 2, 2, setting="ITS_SETTING")
     assert vectors.tolist() == [[1, 0], [0, 1]]
 
@@ -53,18 +53,18 @@ def test_a_reply_without_indexes_is_in_order() -> None:
         {"data": [entry([0, 0])]},
     ],
 )
-def test_what_is_no_embedding_is_refused(payload: Any) -> None:
+def test_read_reply_malformed_payload_is_refused(payload: Any) -> None:
     with pytest.raises(UnusableReply):
         read_reply(payload, 1, 2, setting="ITS_SETTING")
 
 
-def test_two_entries_with_one_index_are_refused() -> None:
+def test_read_reply_duplicate_index_is_refused() -> None:
     with pytest.raises(UnusableReply, match="indexes"):
         read_reply({"data": [entry([1, 0], 1), entry([0, 1], 1)]}, 2, 2, setting="ITS_SETTING")
 
 
 @pytest.mark.parametrize("embedding", [[], [1], [1, 2, 3], base64.b64encode(bytes(12)).decode()])
-def test_another_dimension_is_a_mismatch(embedding: Any) -> None:
+def test_read_reply_other_dimension_is_mismatch(embedding: Any) -> None:
     with pytest.raises(EmbeddingMismatch):
         read_reply({"data": [entry(embedding)]}, 1, 2, setting="ITS_SETTING")
 
@@ -86,6 +86,6 @@ def test_another_dimension_is_a_mismatch(embedding: Any) -> None:
         (None, None),
     ],
 )
-def test_tokens_that_can_be_true_are_believed(usage: Any, tokens: int | None) -> None:
+def test_read_used_tokens_only_plausible_values_are_used(usage: Any, tokens: int | None) -> None:
     assert read_used_tokens({"usage": usage}, max_tokens=19) == tokens
     assert read_used_tokens([usage], max_tokens=19) is None

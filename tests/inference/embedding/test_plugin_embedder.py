@@ -99,7 +99,7 @@ def settings(**given: Any) -> EmbeddingSettings:
     return EmbeddingSettings(**{f"CARREL_EMBEDDING_{name.upper()}": value for name, value in given.items()})
 
 
-def test_it_is_made_of_the_settings(plugins: Plugins) -> None:
+def test_plugin_embedder_is_created_from_settings(plugins: Plugins) -> None:
     plugins.add("modelled", SOURCE, embedders={"modelled": "modelled:Model"})
     made = create_plugin_embedder("modelled", settings(query_prefix="q"))
     assert (made.identity.model, made.identity.dimensions, made.max_tokens, made.special_tokens) == ("q", 3, 100, 2)
@@ -118,21 +118,21 @@ def test_it_is_made_of_the_settings(plugins: Plugins) -> None:
         ("missing", "AttributeError"),
     ],
 )
-def test_one_that_is_none_stops_the_start(plugins: Plugins, function: str, told: str) -> None:
+def test_plugin_embedder_invalid_factory_stops_start(plugins: Plugins, function: str, told: str) -> None:
     plugins.add(f"modelled_{function}", SOURCE, embedders={"it": f"modelled_{function}:{function}"})
     with pytest.raises(EmbedderRefused, match=told) as refused:
         create_plugin_embedder("it", settings())
     assert "CARREL_EMBEDDING_PROVIDER" in refused.value.message
 
 
-def test_a_name_that_nobody_brings(plugins: Plugins) -> None:
+def test_plugin_embedder_unknown_name_lists_names(plugins: Plugins) -> None:
     plugins.add("modelled_two", SOURCE, embedders={"one": "modelled_two:Model", "two": "modelled_two:Model"})
     with pytest.raises(EmbedderMissing, match=r"'three'\. Available names: one, two"):
         create_plugin_embedder("three", settings())
 
 
 @pytest.mark.parametrize("gives", [np.array([[3, 4], [0, 1]], np.float32), [[3.0, 4.0], [0, 0.5]]])
-async def test_vectors_come_out_at_unit_length(gives: Any) -> None:
+async def test_plugin_embedder_vectors_become_unit_vectors(gives: Any) -> None:
     expected = np.array([[0.6, 0.8], [0, 1]], np.float32)
     queries = await PluginEmbedder("it", ScriptedEmbedder(gives)).embed_queries(["a", "b"])
     made = await PluginEmbedder("it", ScriptedEmbedder(Embeddings(gives, 7))).embed_documents(["a", "b"])
@@ -157,7 +157,7 @@ async def test_vectors_come_out_at_unit_length(gives: Any) -> None:
         (EmbeddingRejected("too odd", index=1), EmbeddingRejected),
     ],
 )
-async def test_vectors_that_are_none(gives: Any, error: type[AppError]) -> None:
+async def test_plugin_embedder_invalid_vectors_are_refused(gives: Any, error: type[AppError]) -> None:
     for wrapped in (gives, Embeddings(gives, 1)) if not isinstance(gives, Exception) else (gives, gives):
         plugged = PluginEmbedder("it", ScriptedEmbedder(wrapped))
         embed: Callable[[Sequence[str]], Any] = plugged.embed_queries
@@ -168,18 +168,18 @@ async def test_vectors_that_are_none(gives: Any, error: type[AppError]) -> None:
 
 
 @pytest.mark.parametrize("gives", [[[1.0, 0.0], [0.0, 1.0]], Embeddings(np.eye(2, dtype=np.float32), None)])  # type: ignore[arg-type]
-async def test_passages_need_their_cost(gives: Any) -> None:
+async def test_plugin_embedder_documents_without_embeddings_object_are_refused(gives: Any) -> None:
     with pytest.raises(EmbeddingRejected, match="not return Embeddings"):
         await PluginEmbedder("it", ScriptedEmbedder(gives)).embed_documents(["a", "b"])
 
 
 @pytest.mark.parametrize("counts", [[1], [1, -1], ["a", "b"], None, RuntimeError("whatever")])
-def test_counts_that_are_none(counts: Any) -> None:
+def test_plugin_embedder_invalid_counts_are_refused(counts: Any) -> None:
     with pytest.raises(EmbeddingRejected):
         PluginEmbedder("it", ScriptedEmbedder([], counts)).count_tokens(["a", "b"])
 
 
-async def test_the_rest_is_the_plugin_s(plugins: Plugins) -> None:
+async def test_plugin_embedder_delegates_other_methods(plugins: Plugins) -> None:
     inner = ScriptedEmbedder([[1.0, 0.0]], counts=np.array([2, 3]))
     plugged = PluginEmbedder("it", inner)
     assert plugged.count_tokens(["a", "b"]) == [2, 3]
@@ -199,7 +199,7 @@ class Seeing(ScriptedEmbedder):
         return self._give()
 
 
-async def test_pictures_are_checked_like_texts() -> None:
+async def test_plugin_embedder_image_vectors_are_validated() -> None:
     pictures = [ImageFile("image/png", b"1"), ImageFile("image/png", b"2")]
     plugged = PluginEmbedder("it", Seeing(Embeddings(np.array([[3, 4], [0, 1]], np.float32), 7)))
     assert plugged.image_embedder is plugged
@@ -216,7 +216,7 @@ async def test_pictures_are_checked_like_texts() -> None:
             await PluginEmbedder("it", Seeing(gives)).embed_images(pictures)
 
 
-async def test_a_plugin_may_take_none() -> None:
+async def test_plugin_embedder_without_images_refuses_them() -> None:
     plugged = PluginEmbedder("it", ScriptedEmbedder([]))
     assert plugged.image_embedder is None
     with pytest.raises(EmbeddingRejected, match="takes no images"):

@@ -54,7 +54,7 @@ async def taken(pace: SharedRateLimiter, tokens: int, *, interactive: bool = Fal
 
 
 # The limits are so low that the duration of the test makes no difference.
-async def test_bulk_work_gets_a_share_at_once_and_then_its_rate(
+async def test_bulk_calls_get_a_share_immediately_and_then_the_rate(
     system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
 ) -> None:
     paced = pace(system, provider, requests=12)
@@ -66,7 +66,7 @@ async def test_bulk_work_gets_a_share_at_once_and_then_its_rate(
     assert await taken(paced, 5) == 2
 
 
-async def test_tokens_are_counted_beside_requests(
+async def test_token_limit_applies_with_request_limit(
     system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
 ) -> None:
     paced = pace(system, provider, requests=6000, tokens=600)
@@ -78,20 +78,20 @@ async def test_tokens_are_counted_beside_requests(
     assert await taken(paced, 99) == 1
 
 
-async def test_a_query_goes_where_bulk_work_waits(system: ControlPlaneDatabase, provider: UUID) -> None:
+async def test_query_is_admitted_while_bulk_work_waits(system: ControlPlaneDatabase, provider: UUID) -> None:
     paced = pace(system, provider, requests=12, tokens=600)
     assert await taken(paced, 99) == 2
     assert await taken(paced, 1, interactive=True) == 6  # the share of half a minute
     assert await paced.acquire(1, interactive=False) > 25.0
 
 
-async def test_queries_have_a_limit_too(system: ControlPlaneDatabase, provider: UUID) -> None:
+async def test_queries_are_limited_too(system: ControlPlaneDatabase, provider: UUID) -> None:
     paced = pace(system, provider, requests=12)
     assert await taken(paced, 10, interactive=True) == 2 + 6
     assert 0.0 < await paced.acquire(10, interactive=True) <= 5.0
 
 
-async def test_the_smallest_limits_let_something_through(
+async def test_minimal_limits_admit_calls(
     system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
 ) -> None:
     paced = pace(system, provider, requests=1, tokens=1)
@@ -102,7 +102,7 @@ async def test_the_smallest_limits_let_something_through(
     assert await taken(paced, 1) == 1
 
 
-async def test_processes_share_the_limit(database: DatabaseUrls, provider: UUID) -> None:
+async def test_processes_share_one_limit(database: DatabaseUrls, provider: UUID) -> None:
     pools = [Database.connect(database.app, pool_size=4) for _ in range(3)]
     paces = [pace(ControlPlaneDatabase(pool), provider, requests=12) for pool in pools]
     waits = await asyncio.gather(*(paced.acquire(1, interactive=False) for paced in paces for _ in range(8)))
@@ -111,12 +111,14 @@ async def test_processes_share_the_limit(database: DatabaseUrls, provider: UUID)
         await pool.close()
 
 
-async def test_providers_do_not_share(system: ControlPlaneDatabase) -> None:
+async def test_providers_have_separate_limits(system: ControlPlaneDatabase) -> None:
     first, second = (pace(system, uuid4(), requests=12) for _ in range(2))
     assert await taken(first, 1) == await taken(second, 1) == 2
 
 
-async def test_a_pause_is_everybodys(system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID) -> None:
+async def test_pause_applies_to_all_processes(
+    system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
+) -> None:
     first, second = (pace(system, provider, requests=60) for _ in range(2))
     assert not await second.acquire(1, interactive=True)
     await first.pause(20.0)
@@ -127,20 +129,20 @@ async def test_a_pause_is_everybodys(system: ControlPlaneDatabase, owner: asyncp
     assert not await second.acquire(1, interactive=True)
 
 
-async def test_a_pause_before_any_call(system: ControlPlaneDatabase, provider: UUID) -> None:
+async def test_pause_before_first_call_applies(system: ControlPlaneDatabase, provider: UUID) -> None:
     paced = pace(system, provider, tokens=60)
     await paced.pause(20.0)
     assert await paced.acquire(1, interactive=True) > 15.0
 
 
 @pytest.mark.parametrize("seconds", [MAX_PAUSE_SECONDS + 1, 1e12])
-async def test_no_pause_is_for_ever(system: ControlPlaneDatabase, provider: UUID, seconds: float) -> None:
+async def test_pause_is_limited_to_maximum(system: ControlPlaneDatabase, provider: UUID, seconds: float) -> None:
     paced = pace(system, provider, requests=60)
     await paced.pause(seconds)
     assert MAX_PAUSE_SECONDS - 30.0 < await paced.acquire(1, interactive=False) <= MAX_PAUSE_SECONDS
 
 
-async def test_what_a_call_really_cost_is_counted_with_the_next(
+async def test_real_cost_of_call_is_charged_to_next_call(
     system: ControlPlaneDatabase, owner: asyncpg.Connection, provider: UUID
 ) -> None:
     async def left() -> float:
@@ -163,13 +165,15 @@ async def test_what_a_call_really_cost_is_counted_with_the_next(
     assert 8.0 < await left() < 10.0  # never more than a share
 
 
-async def test_without_limits_nobody_waits() -> None:
+async def test_unlimited_rate_limiter_never_waits() -> None:
     paced = UnlimitedRateLimiter()
     await paced.pause(30.0)
     assert await paced.acquire(10**9, interactive=False) == 0.0
 
 
-async def test_tenants_do_not_see_it(database: DatabaseUrls, system: ControlPlaneDatabase, provider: UUID) -> None:
+async def test_tenants_cannot_read_rate_limits(
+    database: DatabaseUrls, system: ControlPlaneDatabase, provider: UUID
+) -> None:
     await pace(system, provider, requests=60).pause(1.0)
     for tenant in (None, uuid4()):
         async with system.database.transaction(tenant) as session:
@@ -178,7 +182,7 @@ async def test_tenants_do_not_see_it(database: DatabaseUrls, system: ControlPlan
             assert found.scalar_one() == 0
 
 
-def test_a_provider_is_an_endpoint_and_a_model() -> None:
+def test_provider_key_is_endpoint_and_model() -> None:
     keys = {compute_provider_key(url, model) for url in ("http://a/v1", "http://b/v1") for model in ("m", "n")}
     assert len(keys) == 4
     assert compute_provider_key("http://a/v1", "m") in keys

@@ -65,7 +65,7 @@ def find(place: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     return run(place, "-c", program, str(cache))
 
 
-def test_the_directory_given_is_the_only_one_looked_at(tmp_path: Path) -> None:
+def test_find_weights_configured_directory_is_the_only_one(tmp_path: Path) -> None:
     present(get_cached_weights_dir(tmp_path / "cache"))
     given = present(tmp_path / "given")
     assert find_weights(given, tmp_path / "cache") == given
@@ -73,14 +73,14 @@ def test_the_directory_given_is_the_only_one_looked_at(tmp_path: Path) -> None:
         find_weights(tmp_path / "none", tmp_path / "cache")
 
 
-def test_half_a_directory_is_none(tmp_path: Path) -> None:
+def test_find_weights_incomplete_directory_is_missing(tmp_path: Path) -> None:
     given = present(tmp_path / "given")
     (given / "tokenizer.json").unlink()
     with pytest.raises(WeightsMissing):
         find_weights(given, tmp_path)
 
 
-def test_the_checkout_comes_before_the_cache(tmp_path: Path) -> None:
+def test_find_weights_checkout_precedes_cache(tmp_path: Path) -> None:
     place = installed(tmp_path)
     cache = present(get_cached_weights_dir(tmp_path / "cache"))
     assert find(place, tmp_path / "cache").stdout.strip() == str(cache)
@@ -88,13 +88,13 @@ def test_the_checkout_comes_before_the_cache(tmp_path: Path) -> None:
     assert find(place, tmp_path / "cache").stdout.strip() == str(checkout)
 
 
-def test_no_weights_anywhere_names_the_command(tmp_path: Path) -> None:
+def test_find_weights_missing_weights_name_command(tmp_path: Path) -> None:
     done = find(installed(tmp_path), tmp_path / "cache")
     assert done.stdout.startswith("weights_missing ")
     assert "`carrel models pull`" in done.stdout
 
 
-def test_weights_that_are_there_are_left_alone(weights_dir: Path, tmp_path: Path) -> None:
+def test_pull_existing_weights_changes_nothing(weights_dir: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.mkdir()
     for name in MEMBERS:
@@ -103,12 +103,12 @@ def test_weights_that_are_there_are_left_alone(weights_dir: Path, tmp_path: Path
     assert all((target / name).is_symlink() for name in MEMBERS)
 
 
-def test_pulling_needs_no_installed_package(weights_dir: Path) -> None:
+def test_pull_needs_no_installed_package(weights_dir: Path) -> None:
     done = run(ROOT, "-m", "app.inference.embedding.weights", str(weights_dir))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_pull_mends_what_is_damaged_and_keeps_other_files(tmp_path: Path) -> None:
+def test_pull_replaces_damaged_files_and_leaves_others(tmp_path: Path) -> None:
     target = present(tmp_path / "target")
     (target / "notes.txt").write_text("mine")
     pull_weights(target)
@@ -117,7 +117,7 @@ def test_a_pull_mends_what_is_damaged_and_keeps_other_files(tmp_path: Path) -> N
     assert "MIT" in (target / "LICENSE").read_text()
 
 
-def test_no_network_is_one_line(tmp_path: Path) -> None:
+def test_pull_without_network_prints_one_line(tmp_path: Path) -> None:
     nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_NO_INDEX": "", "PIP_CONFIG_FILE": os.devnull}
     nowhere |= {"PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": "", "PIP_RETRIES": "0"}
     done = run(ROOT, "-m", "app.inference.embedding.weights", str(tmp_path / "target"), **nowhere)
@@ -128,12 +128,12 @@ def test_no_network_is_one_line(tmp_path: Path) -> None:
     assert list((tmp_path / "target").iterdir()) == []
 
 
-def test_a_target_that_cannot_be_made_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pull_into_unwritable_target_prints_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     assert main([str(tmp_path / "file" / "target")]) == 1
     assert "could not be written" in capsys.readouterr().err
 
 
-def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pull_without_target_prints_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert capsys.readouterr().err.startswith("usage: ")

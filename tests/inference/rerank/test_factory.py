@@ -14,13 +14,13 @@ def settings(**given: Any) -> RerankSettings:
     return RerankSettings(**{f"CARREL_RERANK_{name.upper()}": value for name, value in given.items()})
 
 
-def test_none_is_the_default() -> None:
+def test_create_reranker_without_settings_returns_none() -> None:
     assert not settings().is_configured
     assert create_reranker(settings()) is None
 
 
 @pytest.mark.parametrize("api", [None, "tei", "jina", "vllm"])
-async def test_an_endpoint(api: str | None) -> None:
+async def test_create_reranker_with_endpoint_applies_settings(api: str | None) -> None:
     with RerankServer("cohere" if api is None else api, api_key="a-key") as server:  # type: ignore[arg-type]
         given = {"url": server.url, "api_key": "a-key", "max_documents": 2, "max_characters": 100}
         configured = settings(**given, **({"api": api} if api else {}))
@@ -46,15 +46,15 @@ async def test_an_endpoint(api: str | None) -> None:
         ({"max_characters": 10}, "CARREL_RERANK_MAX_CHARACTERS"),
     ],
 )
-def test_settings_that_are_wrong(given: dict[str, Any], told: str) -> None:
+def test_rerank_settings_invalid_values_are_refused(given: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         settings(**given)
 
 
-def test_the_key_does_not_show() -> None:
+def test_rerank_settings_hide_key() -> None:
     configured = settings(url="http://tei", api_key="hidden")
     assert "hidden" not in f"{configured!r} {configured.model_dump()} {configured.model_dump_json()}"
 
 
-def test_a_plugin_may_read_the_others() -> None:
+def test_rerank_settings_of_plugin_accept_model_and_key() -> None:
     assert settings(provider="mine", model="m", api_key="k").is_configured

@@ -44,12 +44,12 @@ async def scores(server: RerankServer, *, seconds: float = GUARD_SECONDS, **chan
         return await reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=seconds)
 
 
-def test_every_style_has_a_wire() -> None:
+def test_rerank_dialects_equal_settings_values() -> None:
     assert set(DIALECTS) == set(get_args(RerankApi)) == set(STYLES)
 
 
 @pytest.mark.parametrize("style", STYLES)
-async def test_scores_of_every_family(style: RerankApi) -> None:
+async def test_http_reranker_reads_scores_of_every_dialect(style: RerankApi) -> None:
     with RerankServer(style, api_key="a-key") as server:
         assert await scores(server, api_key="a-key") == SCORES
     (asked,) = server.received
@@ -58,7 +58,7 @@ async def test_scores_of_every_family(style: RerankApi) -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-async def test_what_is_too_long_or_comes_back(style: RerankApi) -> None:
+async def test_http_reranker_sends_only_fields_of_dialect(style: RerankApi) -> None:
     with RerankServer(style) as server:
         await scores(server, model=None)
     (asked,) = server.received
@@ -67,33 +67,35 @@ async def test_what_is_too_long_or_comes_back(style: RerankApi) -> None:
     assert {name: value for name, value in said.items() if value is not None} == only.get(style, {})
 
 
-async def test_without_a_key_none_is_sent(server: RerankServer) -> None:
+async def test_http_reranker_without_key_sends_no_authorization(server: RerankServer) -> None:
     await scores(server)
     assert "authorization" not in server.received[0].headers
 
 
 @pytest.mark.parametrize(("top_n", "best"), [(1, {2}), (2, {2, 1}), (9, {0, 1, 2, 3})])
-async def test_no_more_than_are_wanted(server: RerankServer, top_n: int, best: set[int]) -> None:
+async def test_http_reranker_returns_top_n_scores(server: RerankServer, top_n: int, best: set[int]) -> None:
     async with opened(server) as reranker:
         assert set(await reranker.rerank(QUERY, TEXTS, top_n=top_n, timeout_seconds=GUARD_SECONDS)) == best
     assert server.received[0].body["top_n"] == min(top_n, 4)
 
 
 @pytest.mark.parametrize(("query", "texts"), [(QUERY, []), (QUERY, ["", " \n"]), ("  ", TEXTS), ("", TEXTS)])
-async def test_nothing_to_ask(server: RerankServer, query: str, texts: list[str]) -> None:
+async def test_http_reranker_without_query_or_texts_sends_nothing(
+    server: RerankServer, query: str, texts: list[str]
+) -> None:
     async with opened(server) as reranker:
         assert await reranker.rerank(query, texts, top_n=3, timeout_seconds=GUARD_SECONDS) == {}
     assert server.received == []
 
 
-async def test_blank_texts_are_left_out(server: RerankServer) -> None:
+async def test_http_reranker_skips_blank_texts(server: RerankServer) -> None:
     async with opened(server, max_documents=2) as reranker:
         found = await reranker.rerank(QUERY, ["", *TEXTS[:2], "\t", *TEXTS[2:]], top_n=6, timeout_seconds=GUARD_SECONDS)
     assert found == {1: SCORES[0], 2: SCORES[1], 4: SCORES[2], 5: SCORES[3]}
     assert server.request_sizes == [2, 2]
 
 
-async def test_texts_and_query_are_cut(server: RerankServer) -> None:
+async def test_http_reranker_cuts_query_and_texts(server: RerankServer) -> None:
     server.max_characters = 100
     async with opened(server, max_characters=100) as reranker:
         await reranker.rerank("q" * 300, ["\n" + "x" * 300, "y\ud800"], top_n=2, timeout_seconds=GUARD_SECONDS)
@@ -102,7 +104,7 @@ async def test_texts_and_query_are_cut(server: RerankServer) -> None:
 
 
 @pytest.mark.parametrize("status", [413, 422])
-async def test_a_batch_that_is_too_large_is_halved_and_remembered(server: RerankServer, status: int) -> None:
+async def test_http_reranker_too_large_batch_is_halved_and_remembered(server: RerankServer, status: int) -> None:
     server.max_documents, server.too_large_status = 3, status
     async with opened(server) as reranker:
         texts = [*TEXTS, "red"]
@@ -113,7 +115,7 @@ async def test_a_batch_that_is_too_large_is_halved_and_remembered(server: Rerank
     assert server.request_sizes == [5, 3, 2, 3, 2]
 
 
-async def test_it_is_halved_once(server: RerankServer) -> None:
+async def test_http_reranker_batch_is_halved_once(server: RerankServer) -> None:
     server.max_documents = 1
     async with opened(server) as reranker:
         for _ in range(2):
@@ -123,7 +125,7 @@ async def test_it_is_halved_once(server: RerankServer) -> None:
     assert server.request_sizes == [4, 2, 4, 2]
 
 
-async def test_one_bad_text_does_not_make_batches_smaller(server: RerankServer) -> None:
+async def test_http_reranker_refused_text_leaves_batch_size(server: RerankServer) -> None:
     server.max_characters = 50
     async with opened(server) as reranker:
         with pytest.raises(RerankInputTooLarge):
@@ -134,7 +136,7 @@ async def test_one_bad_text_does_not_make_batches_smaller(server: RerankServer) 
     assert server.request_sizes == [5, 3, 2, 1, 4]
 
 
-async def test_batches_as_the_family_or_the_setting_has_them() -> None:
+async def test_http_reranker_batch_size_follows_dialect_or_setting() -> None:
     texts = [f"lamp {number}" for number in range(70)]
     with RerankServer("tei") as server:
         for most in (None, 50):
@@ -155,7 +157,9 @@ async def test_batches_as_the_family_or_the_setting_has_them() -> None:
         ("short", {2}),
     ],
 )
-async def test_what_has_no_usable_score_is_missing(server: RerankServer, how: RerankFailure, left: set[int]) -> None:
+async def test_http_reranker_unusable_scores_are_missing(
+    server: RerankServer, how: RerankFailure, left: set[int]
+) -> None:
     server.fail(how)
     assert await scores(server) == {place: SCORES[place] for place in left}
 
@@ -176,7 +180,9 @@ async def test_what_has_no_usable_score_is_missing(server: RerankServer, how: Re
         ("huge", "too long"),
     ],
 )
-async def test_garbage(server: RerankServer, how: RerankFailure, told: str) -> None:
+async def test_http_reranker_malformed_reply_is_unavailable(
+    server: RerankServer, how: RerankFailure, told: str
+) -> None:
     server.fail(how)
     async with opened(server) as reranker:
         with pytest.raises(RerankUnavailable, match=told) as raised:
@@ -199,7 +205,7 @@ async def test_garbage(server: RerankServer, how: RerankFailure, told: str) -> N
         ("redirect", None, "refused", "HTTP 307", 2.0),
     ],
 )
-async def test_refusals_and_failures(
+async def test_http_reranker_failures_have_reason_and_retry_after(
     server: RerankServer,
     how: RerankFailure | int,
     retry_after: str | None,
@@ -215,12 +221,12 @@ async def test_refusals_and_failures(
     assert len(server.received) == 1
 
 
-async def test_a_path_that_is_not_there(server: RerankServer) -> None:
+async def test_http_reranker_unknown_path_names_setting(server: RerankServer) -> None:
     with pytest.raises(RerankUnavailable, match="CARREL_RERANK_URL"):
         await scores(server, url=server.url + "/else")
 
 
-async def test_a_connection_that_broke_is_tried_once_more(server: RerankServer) -> None:
+async def test_http_reranker_broken_connection_is_retried_once(server: RerankServer) -> None:
     server.fail("disconnect")
     assert await scores(server) == SCORES
     server.fail("disconnect", times=2)
@@ -229,7 +235,7 @@ async def test_a_connection_that_broke_is_tried_once_more(server: RerankServer) 
     assert len(server.received) == 4
 
 
-async def test_a_closed_port(server: RerankServer) -> None:
+async def test_http_reranker_closed_port_is_unreachable(server: RerankServer) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}/rerank"
@@ -243,7 +249,7 @@ async def arrived(event: threading.Event) -> bool:
 
 
 @pytest.mark.parametrize("how", ["never", "drip"])
-async def test_its_time_ends_it_and_the_connection(server: RerankServer, how: RerankFailure) -> None:
+async def test_http_reranker_timeout_closes_connection(server: RerankServer, how: RerankFailure) -> None:
     server.fail(how)
     async with opened(server) as reranker:
         with pytest.raises(RerankUnavailable, match="in time") as raised:
@@ -254,13 +260,13 @@ async def test_its_time_ends_it_and_the_connection(server: RerankServer, how: Re
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-async def test_without_time_there_is_no_answer(server: RerankServer, seconds: float) -> None:
+async def test_http_reranker_without_time_is_timeout(server: RerankServer, seconds: float) -> None:
     with pytest.raises(RerankUnavailable) as raised:
         await scores(server, seconds=seconds)
     assert raised.value.reason == "timeout"
 
 
-async def test_all_batches_share_the_time(server: RerankServer) -> None:
+async def test_http_reranker_batches_share_time_limit(server: RerankServer) -> None:
     async with opened(server, max_documents=1) as reranker:
         await reranker.rerank(QUERY, TEXTS[:1], top_n=1, timeout_seconds=GUARD_SECONDS)
         server.fail("never")
@@ -270,7 +276,7 @@ async def test_all_batches_share_the_time(server: RerankServer) -> None:
 
 
 @pytest.mark.parametrize("how", [503, 429, "not_json", "indexes", "disconnect", "never"])
-async def test_one_that_keeps_failing_is_left_alone(server: RerankServer, how: RerankFailure | int) -> None:
+async def test_http_reranker_repeated_failures_open_circuit(server: RerankServer, how: RerankFailure | int) -> None:
     server.fail(how, times=2 * MAX_FAILURES)
     seconds = HANG_TIMEOUT_SECONDS + 0.1 if how == "never" else GUARD_SECONDS
     async with opened(server) as reranker:
@@ -285,7 +291,7 @@ async def test_one_that_keeps_failing_is_left_alone(server: RerankServer, how: R
 
 
 @pytest.mark.parametrize("how", [400, 401, 422])
-async def test_a_refusal_is_an_answer(server: RerankServer, how: int) -> None:
+async def test_http_reranker_refusals_do_not_open_circuit(server: RerankServer, how: int) -> None:
     server.fail(how, times=MAX_FAILURES + 2)
     async with opened(server) as reranker:
         for _ in range(MAX_FAILURES + 2):
@@ -295,7 +301,7 @@ async def test_a_refusal_is_an_answer(server: RerankServer, how: int) -> None:
         assert await reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=GUARD_SECONDS) == SCORES
 
 
-async def test_a_late_answer_is_not_taken_for_another(server: RerankServer) -> None:
+async def test_http_reranker_late_reply_is_not_used_for_next_call(server: RerankServer) -> None:
     server.fail("late")
     async with opened(server) as reranker:
         with pytest.raises(RerankUnavailable, match="in time"):
@@ -304,7 +310,7 @@ async def test_a_late_answer_is_not_taken_for_another(server: RerankServer) -> N
         assert await reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=GUARD_SECONDS) == SCORES
 
 
-async def test_a_caller_that_gives_up_closes_the_connection(server: RerankServer) -> None:
+async def test_http_reranker_cancelled_call_closes_connection(server: RerankServer) -> None:
     server.fail("never")
     async with opened(server) as reranker:
         task = asyncio.create_task(reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=GUARD_SECONDS))
@@ -317,13 +323,13 @@ async def test_a_caller_that_gives_up_closes_the_connection(server: RerankServer
         assert await arrived(server.client_left)
 
 
-async def test_many_at_once(server: RerankServer) -> None:
+async def test_http_reranker_concurrent_calls_succeed(server: RerankServer) -> None:
     async with opened(server) as reranker:
         calls = [reranker.rerank(QUERY, TEXTS, top_n=4, timeout_seconds=GUARD_SECONDS) for _ in range(20)]
         assert await asyncio.gather(*calls) == [SCORES] * 20
 
 
 @pytest.mark.parametrize(("model", "name"), [("a-model", "a-model"), (None, "127.0.0.1")])
-async def test_its_name(server: RerankServer, model: str | None, name: str) -> None:
+async def test_http_reranker_name_is_model_or_host(server: RerankServer, model: str | None, name: str) -> None:
     async with opened(server, model=model) as reranker:
         assert reranker.name == name

@@ -64,7 +64,7 @@ def settings(**given: Any) -> RerankSettings:
     return RerankSettings(**{f"CARREL_RERANK_{name.upper()}": value for name, value in given.items()})
 
 
-async def test_it_is_opened_by_its_name(plugins: Plugins) -> None:
+async def test_plugin_reranker_is_created_by_name(plugins: Plugins) -> None:
     plugins.add("reranking", SOURCE, rerankers={"longest": "reranking:Longest"})
     made = create_reranker(settings(provider="longest", model="m"))
     assert made is not None
@@ -77,20 +77,20 @@ async def test_it_is_opened_by_its_name(plugins: Plugins) -> None:
     ("function", "told"),
     [("nothing", "has no rerank"), ("failing", "no such model"), ("missing", "AttributeError")],
 )
-def test_one_that_is_none_stops_the_start(plugins: Plugins, function: str, told: str) -> None:
+def test_plugin_reranker_invalid_factory_stops_start(plugins: Plugins, function: str, told: str) -> None:
     plugins.add(f"reranking_{function}", SOURCE, rerankers={"it": f"reranking_{function}:{function}"})
     with pytest.raises(RerankerRefused, match=told) as refused:
         create_plugin_reranker("it", settings())
     assert "CARREL_RERANK_PROVIDER" in refused.value.message
 
 
-def test_a_name_that_nobody_brings(plugins: Plugins) -> None:
+def test_plugin_reranker_unknown_name_lists_names(plugins: Plugins) -> None:
     plugins.add("reranking_two", SOURCE, rerankers={"one": "reranking_two:Longest", "two": "reranking_two:Longest"})
     with pytest.raises(RerankerMissing, match=r"'three'\. Available names: one, two"):
         create_plugin_reranker("three", settings())
 
 
-async def test_scores_are_checked() -> None:
+async def test_plugin_reranker_scores_are_validated() -> None:
     plugged = PluginReranker("it", ScriptedReranker({np.int64(1): np.float32(0.5), 0: float("nan")}))
     assert await plugged.rerank("q", ["a", "b"], top_n=2, timeout_seconds=5) == {1: 0.5}
     assert await plugged.rerank("q", [], top_n=2, timeout_seconds=5) == {}
@@ -110,19 +110,19 @@ async def test_scores_are_checked() -> None:
         (RerankUnavailable(reason="rate_limited"), "rate_limited"),
     ],
 )
-async def test_whatever_is_wrong_is_told_one_way(gives: Any, reason: RerankFailureReason) -> None:
+async def test_plugin_reranker_failure_is_unavailable_with_reason(gives: Any, reason: RerankFailureReason) -> None:
     with pytest.raises(RerankUnavailable) as raised:
         await PluginReranker("it", ScriptedReranker(gives)).rerank("q", ["a", "b"], top_n=2, timeout_seconds=5)
     assert raised.value.reason == reason
 
 
-async def test_its_time_has_an_end() -> None:
+async def test_plugin_reranker_slow_call_is_timeout() -> None:
     with pytest.raises(RerankUnavailable) as raised:
         await PluginReranker("it", Sleeping(None)).rerank("q", ["a"], top_n=1, timeout_seconds=0.05)
     assert raised.value.reason == "timeout"
 
 
-async def test_its_end_is_the_plugin_s() -> None:
+async def test_plugin_reranker_close_closes_plugin() -> None:
     inner = ScriptedReranker({})
     await PluginReranker("it", inner).close()
     assert inner.closed

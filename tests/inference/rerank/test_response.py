@@ -20,7 +20,7 @@ from app.inference.rerank.response import check_scores, parse_scores
         ([(0, 1.0), (1, -(10**400)), (2, float("inf"))], {0: 1.0}),
     ],
 )
-def test_numbers_by_position(pairs: list[tuple[Any, Any]], scores: dict[int, float]) -> None:
+def test_check_scores_returns_scores_by_position(pairs: list[tuple[Any, Any]], scores: dict[int, float]) -> None:
     found = check_scores(pairs, 3)
     assert found == scores
     assert {type(one) for one in (*found, *found.values())} == {int, float}
@@ -45,7 +45,7 @@ def test_numbers_by_position(pairs: list[tuple[Any, Any]], scores: dict[int, flo
         [(0, 0.5), (1, {})],
     ],
 )
-def test_what_cannot_be_relied_on(pairs: list[tuple[Any, Any]]) -> None:
+def test_check_scores_malformed_scores_are_refused(pairs: list[tuple[Any, Any]]) -> None:
     with pytest.raises(EndpointFailed) as raised:
         check_scores(pairs, 3)
     assert raised.value.kind == "invalid_response"
@@ -56,12 +56,12 @@ def test_what_cannot_be_relied_on(pairs: list[tuple[Any, Any]]) -> None:
     "payload",
     [None, 1, "x", {}, {"results": None}, {"results": {"0": 1}}, [1], [[0, 0.5]], {"results": [None]}, {"error": "x"}],
 )
-def test_what_is_no_answer(style: Any, payload: Any) -> None:
+def test_parse_scores_malformed_payload_is_refused(style: Any, payload: Any) -> None:
     with pytest.raises(EndpointFailed, match=r"not a list|nothing"):
         parse_scores(payload, DIALECTS[style], 1)
 
 
-def test_each_family_s_own_words() -> None:
+def test_parse_scores_uses_field_of_dialect() -> None:
     entry = {"index": 0, "score": 0.1, "relevance_score": 0.9}
     assert parse_scores([entry], DIALECTS["tei"], 1) == {0: 0.1}
     assert parse_scores({"results": [entry]}, DIALECTS["vllm"], 1) == {0: 0.9}

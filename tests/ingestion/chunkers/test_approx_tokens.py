@@ -11,11 +11,11 @@ from tests.ingestion.documents import words
 
 
 @pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("汉字", 2), ("\ud800", 1)])
-def test_four_bytes_a_token(text: str, tokens: int) -> None:
+def test_approximate_tokens_counts_four_bytes_as_one(text: str, tokens: int) -> None:
     assert approximate_tokens([text]) == [tokens]
 
 
-def test_sizes_are_in_bytes() -> None:
+def test_approx_tokens_chunk_sizes_are_in_bytes() -> None:
     text = " ".join(f"Sentence number {number} is here." for number in range(200))
     found = drafts("approx_tokens", build_tree(ParsedDocument([Block(BlockKind.PARAGRAPH, text)])), SIZES, words)
     sizes = [len(draft.text.encode()) for draft in found]
@@ -23,7 +23,7 @@ def test_sizes_are_in_bytes() -> None:
     assert min(sizes[:-1]) > 300
 
 
-def test_only_what_the_model_cannot_read_is_cut_smaller() -> None:
+def test_approx_tokens_only_chunks_above_model_limit_are_cut() -> None:
     dense, plain = "汉字没有空格的文本。" * 100, "Sentences of plain English words are here. " * 40
     blocks = [Block(BlockKind.PARAGRAPH, dense), Block(BlockKind.HEADING, "B", 1), Block(BlockKind.PARAGRAPH, plain)]
     tree = build_tree(ParsedDocument(blocks))

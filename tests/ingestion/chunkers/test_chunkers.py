@@ -44,7 +44,7 @@ def titles_above(tree: DocumentTree, path: tuple[int, ...]) -> tuple[str, ...]:
 @pytest.mark.parametrize("count", [words, quarters])
 @pytest.mark.parametrize("sizes", [(16, 0), (40, 10), (200, 50), (200, 199)])
 @pytest.mark.parametrize("name", NAMES)
-def test_invariants(name: str, sizes: tuple[int, int], count: TokenCounter) -> None:
+def test_chunker_invariants_hold_for_random_documents(name: str, sizes: tuple[int, int], count: TokenCounter) -> None:
     options = ChunkSizes(*sizes)
     for seed in range(5):
         tree = build_tree(random_document(seed, slides=seed % 2 == 1))
@@ -78,7 +78,7 @@ def test_invariants(name: str, sizes: tuple[int, int], count: TokenCounter) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("seed", range(6))
-def test_never_across_sections(seed: int, name: str) -> None:
+def test_chunker_chunks_do_not_cross_sections(seed: int, name: str) -> None:
     """Checked without the tested rules: a chunk's text without headings is in one section."""
     tree = build_tree(random_document(seed))
     parents = {
@@ -94,13 +94,13 @@ def test_never_across_sections(seed: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_again_is_the_same(name: str) -> None:
+def test_chunker_is_deterministic(name: str) -> None:
     first, second = (cut(name, build_tree(random_document(3)), ChunkSizes(60, 20), words, limit=8192) for _ in range(2))
     assert first == second
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_empty(name: str) -> None:
+def test_chunker_empty_document_has_no_chunks(name: str) -> None:
     assert drafts(name, build_tree(ParsedDocument([])), ChunkSizes(), words) == []
 
 
@@ -110,7 +110,7 @@ def test_empty(name: str) -> None:
     ["x" * 10_000, "汉字没有空格的文本" * 2_000, "https://host/" + "a/b-" * 4_000, "สวัสดีครับ" * 900, "word " * 5_000],
     ids=["word", "han", "address", "thai", "no-sentence"],
 )
-def test_text_without_good_places(name: str, text: str) -> None:
+def test_chunker_text_without_spaces_is_cut(name: str, text: str) -> None:
     tree = one_block(text)
     for count in (words, quarters, unknown_if_long):
         found = drafts(name, tree, ChunkSizes(200, 0), count, limit=200)
@@ -119,19 +119,19 @@ def test_text_without_good_places(name: str, text: str) -> None:
         assert max(len(draft.text) for draft in found) <= 2_000 or count is words
 
 
-def test_a_long_sentence_without_spaces_is_cut_at_its_commas() -> None:
+def test_chunker_long_sentence_without_spaces_is_cut_at_commas() -> None:
     found = drafts("headered", one_block("天地玄黄宇," * 200), ChunkSizes(100, 20), words)
     assert len(found) > 10
     assert all(draft.text.endswith("宇,") for draft in found)
 
 
-def test_marks_stay_with_their_letter() -> None:
+def test_chunker_combining_marks_stay_with_their_letter() -> None:
     found = drafts("headered", one_block("e\u0301\u0323" * 3_000), ChunkSizes(16, 0), quarters)
     assert len(found) > 1
     assert all(draft.text.startswith("e") for draft in found)
 
 
-def test_a_counter_that_counts_parts_too_low() -> None:
+def test_chunker_counter_with_low_counts_of_parts_is_respected() -> None:
     """A piece is counted with the white space before it, which reduces the count here until the chunk is counted
     alone.
     """
@@ -148,12 +148,12 @@ def test_a_counter_that_counts_parts_too_low() -> None:
         }
 
 
-def test_a_counter_that_never_yields_ends_at_characters() -> None:
+def test_chunker_counter_above_limit_ends_at_characters() -> None:
     found = drafts("headered", one_block("ab cd"), ChunkSizes(16, 0), lambda texts: [100] * len(texts))
     assert [draft.text for draft in found] == ["a", "b", "c", "d"]
 
 
-def test_cuts_at_paragraphs_then_sentences() -> None:
+def test_chunker_cuts_at_paragraphs_then_sentences() -> None:
     first = " ".join(f"First sentence number {n}." for n in range(6))
     second = " ".join(f"Second sentence number {n}." for n in range(6))
     blocks = [Block(BlockKind.PARAGRAPH, first), Block(BlockKind.PARAGRAPH, second)]
@@ -166,7 +166,7 @@ def test_cuts_at_paragraphs_then_sentences() -> None:
 
 @pytest.mark.parametrize(("length", "is_cut_there"), [(201, True), (200, False)])
 @pytest.mark.parametrize("heading", ["", "A short line\n"])
-def test_a_line_longer_than_lines_are_wrapped_at_is_a_paragraph(length: int, heading: str, is_cut_there: bool) -> None:
+def test_chunker_line_longer_than_wrapped_lines_is_paragraph(length: int, heading: str, is_cut_there: bool) -> None:
     line = ("Ants eat. " * 30)[: length - 1] + "."
     found = drafts("headered", one_block(heading + line + "\n" + "Bees fly. " * 10), ChunkSizes(70, 0), words)
     assert (found[0].text == heading + line) == is_cut_there
@@ -182,7 +182,7 @@ def test_a_line_longer_than_lines_are_wrapped_at_is_a_paragraph(length: int, hea
         ("今日は晴れ。明日は?雨!多分。", ["今日は晴れ。", "明日は?", "雨!", "多分。"]),
     ],
 )
-def test_sentences(text: str, sentences: list[str]) -> None:
+def test_chunker_cuts_at_sentence_ends(text: str, sentences: list[str]) -> None:
     """The limit allows one sentence for each chunk: the counter refuses any two."""
 
     def count(texts: Sequence[str]) -> list[int]:
@@ -192,7 +192,7 @@ def test_sentences(text: str, sentences: list[str]) -> None:
     assert [draft.text for draft in found] == sentences
 
 
-def test_overlap_repeats_sentences() -> None:
+def test_chunker_overlap_repeats_sentences() -> None:
     text = " ".join(f"Sentence number {n} is here." for n in range(40))
     found = drafts("headered", one_block(text), ChunkSizes(60, 20), words)
     assert len(found) > 3
@@ -203,13 +203,13 @@ def test_overlap_repeats_sentences() -> None:
         assert re.match(r"Sentence number \d+ is here\.", repeated)
 
 
-def test_no_overlap_when_the_last_sentence_is_too_long() -> None:
+def test_chunker_long_last_sentence_gives_no_overlap() -> None:
     text = " ".join("Word " + "and more " * 12 + "stops." for _ in range(8))
     found = drafts("headered", one_block(text), ChunkSizes(60, 20), words)
     assert all(before.end < after.start for before, after in pairwise(found))
 
 
-def test_table_is_cut_between_rows_and_keeps_its_rule() -> None:
+def test_chunker_table_is_cut_between_rows_with_header() -> None:
     rows = [f"| item {n} | {n} | in stock |" for n in range(60)]
     table = "\n".join(["| name | number | state |", "| --- | --- | --- |", *rows])
     found = drafts("headered", one_block(table, BlockKind.TABLE), ChunkSizes(100, 0), words)
@@ -220,14 +220,14 @@ def test_table_is_cut_between_rows_and_keeps_its_rule() -> None:
     assert tiny[0].text == "\n".join(table.split("\n")[:2])
 
 
-def test_code_is_cut_between_lines_best_at_blank_ones() -> None:
+def test_chunker_code_is_cut_at_blank_lines() -> None:
     code = "\n\n".join("\n".join(f"line_{part}_{n} = {n}" for n in range(10)) for part in range(6))
     found = drafts("headered", one_block(code, BlockKind.CODE), ChunkSizes(50, 0), words)
     assert [draft.text for draft in found] == code.split("\n\n")
 
 
 @pytest.mark.parametrize(("count", "calls"), [(words, 4), (quarters, 10)])
-def test_few_calls_of_the_counter(count: TokenCounter, calls: int) -> None:
+def test_chunker_calls_counter_rarely(count: TokenCounter, calls: int) -> None:
     blocks = [block for seed in range(30) for block in random_document(seed).blocks]
     tree = build_tree(ParsedDocument(blocks))
     assert len(tree.text) > 150_000
@@ -238,11 +238,11 @@ def test_few_calls_of_the_counter(count: TokenCounter, calls: int) -> None:
 
 
 @pytest.mark.parametrize(("maximum", "overlap"), [(15, 0), (8193, 0), (100, 100), (100, -1), (0, 0)])
-def test_options_are_validated(maximum: int, overlap: int) -> None:
+def test_chunk_sizes_invalid_values_are_refused(maximum: int, overlap: int) -> None:
     with pytest.raises(InvalidInputError):
         ChunkSizes(maximum, overlap)
 
 
-def test_registry() -> None:
+def test_chunkers_are_registered_by_name() -> None:
     assert DEFAULT_CHUNKER in CHUNKERS
     assert all(spec.name == name and spec.description for name, spec in CHUNKERS.items())

@@ -22,27 +22,27 @@ def chunked(blocks: list[Block], **options: int) -> list[tuple[str, tuple[str, .
     return [(draft.text, draft.section_titles) for draft in found]
 
 
-def test_one_chunk_a_small_section_with_its_heading() -> None:
+def test_headered_small_section_is_one_chunk_with_heading() -> None:
     blocks = [paragraph("Before."), heading("A"), paragraph("One."), heading("B", 2), paragraph("Two.")]
     assert chunked(blocks) == [("Before.", ()), ("A\n\nOne.", ("A",)), ("B\n\nTwo.", ("A", "B"))]
 
 
-def test_a_heading_without_text_of_its_own_is_carried_below() -> None:
+def test_headered_heading_without_text_joins_next_section() -> None:
     assert chunked([heading("A"), heading("B", 2), paragraph("Two.")]) == [("B\n\nTwo.", ("A", "B"))]
 
 
-def test_headings_without_any_body_are_kept() -> None:
+def test_headered_headings_without_body_are_chunks() -> None:
     blocks = [heading("A"), heading("B", 2), heading("C"), heading("D"), paragraph("Text.")]
     assert chunked(blocks) == [("A\n\nB", ("A",)), ("C", ("C",)), ("D\n\nText.", ("D",))]
 
 
-def test_a_heading_is_never_alone_before_a_long_sentence() -> None:
+def test_headered_long_sentence_is_not_preceded_by_heading_alone() -> None:
     sentence = "Long " + "and longer " * 9 + "still."
     found = chunked([heading("A heading of six whole words"), paragraph(sentence)], max_tokens=21, overlap_tokens=0)
     assert found == [(sentence, ("A heading of six whole words",))]
 
 
-def test_overlap_stays_in_the_section() -> None:
+def test_headered_overlap_stays_in_section() -> None:
     text = " ".join(f"Sentence number {n} is here." for n in range(9))
     tree = build_tree(ParsedDocument([heading("A"), paragraph(text), heading("B"), paragraph(text)]))
     found = drafts("headered", tree, ChunkSizes(30, 12), words)
@@ -50,7 +50,7 @@ def test_overlap_stays_in_the_section() -> None:
     assert first_of_b.text.startswith("B\n\nSentence number 0")
 
 
-def test_slides_are_never_joined() -> None:
+def test_headered_slides_are_not_joined() -> None:
     blocks = [
         paragraph("One.", 1),
         paragraph("More.", 1),
@@ -64,7 +64,7 @@ def test_slides_are_never_joined() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_never_across_sections(seed: int) -> None:
+def test_headered_chunks_do_not_cross_sections(seed: int) -> None:
     tree = build_tree(random_document(seed))
     sections = [node for node in walk(tree.root) if node.kind is NodeKind.SECTION]
     for draft in drafts("headered", tree, ChunkSizes(60, 20), words):
@@ -83,7 +83,7 @@ def test_never_across_sections(seed: int) -> None:
         )
 
 
-def test_headings_that_are_too_long_to_stand_above_are_text() -> None:
+def test_headered_too_long_headings_are_text() -> None:
     """A small heading is left out if it does not fit with the text after it: the section's title repeats it."""
     words_of = " ".join(f"word{number}" for number in range(40))
     alone = chunked([heading(words_of)], max_tokens=16, overlap_tokens=0)

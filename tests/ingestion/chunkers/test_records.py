@@ -29,7 +29,7 @@ def workbook(*sheets: list[list[str]]) -> DocumentTree:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_record_is_a_chunk_of_its_own(name: str) -> None:
+def test_record_is_one_chunk(name: str) -> None:
     tree = workbook([["Introduction"], *FAQ], FLEET)
     records = [f"Question: {question}\nAnswer: {answer}" for question, answer in FAQ[1:]]
     found = [draft.text for draft in drafts(name, tree, ChunkSizes(), words)]
@@ -37,7 +37,7 @@ def test_a_record_is_a_chunk_of_its_own(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_chunk_crosses_a_sheet(name: str) -> None:
+def test_chunk_does_not_cross_sheets(name: str) -> None:
     tree = workbook([["One."]], [["Two."]], FLEET[:5], FAQ[:3], [["Last."]])
     leaves = [node for node in walk(tree.root) if node.block is not None]
     found = drafts(name, tree, ChunkSizes(), words)
@@ -47,14 +47,14 @@ def test_no_chunk_crosses_a_sheet(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["headered", "recursive"])
-def test_every_chunk_of_a_long_table_names_the_columns(name: str) -> None:
+def test_long_table_chunks_repeat_column_names(name: str) -> None:
     found = drafts(name, workbook(FLEET), ChunkSizes(), words)
     assert len(found) > 3
     assert all("| Model | City | Seats |" in draft.text for draft in found)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_record_over_the_limit_is_cut_by_itself(name: str) -> None:
+def test_record_above_limit_is_cut_separately(name: str) -> None:
     answer = " ".join(f"Sentence {n} of the answer." for n in range(60))
     tree = workbook([["Question", "Answer"], ["Short?", "Yes."], ["Long?", answer], ["Last?", "No."]])
     found = [draft.text for draft in drafts(name, tree, ChunkSizes(60, 0), words)]
@@ -63,7 +63,7 @@ def test_a_record_over_the_limit_is_cut_by_itself(name: str) -> None:
     assert len(found) > 5
 
 
-def test_the_sheet_is_the_section_of_its_chunks(samples: Path) -> None:
+def test_sheet_is_section_of_its_chunks(samples: Path) -> None:
     tree = build_tree(spreadsheets.parse(samples / "workbook.xlsx", OPTIONS))
     found = drafts("headered", tree, ChunkSizes(), words)
     assert [(draft.text.split("\n")[0], draft.section_titles) for draft in found] == [

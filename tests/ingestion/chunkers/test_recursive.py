@@ -7,7 +7,7 @@ from tests.ingestion.chunkers.chunk_texts import drafts
 from tests.ingestion.documents import words
 
 
-def test_every_section_has_a_chunk() -> None:
+def test_recursive_every_section_has_a_chunk() -> None:
     blocks = [
         Block(BlockKind.PARAGRAPH, "Before."),
         Block(BlockKind.HEADING, "A", 1),

@@ -57,7 +57,7 @@ def tools() -> ChunkTools:
     return ChunkTools(words, embed, 200)
 
 
-def test_a_plugin_s_chunker_is_chosen_by_its_name(plugins: Plugins) -> None:
+def test_plugin_chunker_is_chosen_by_name(plugins: Plugins) -> None:
     add(plugins, "c_good", "ChunkerOutput(whole(tree))")
     assert load_chunkers().keys() == {*CHUNKERS, "mine"}
     assert parse_chunker_options("mine", {}, loc=()) == {"size": 3}
@@ -66,7 +66,7 @@ def test_a_plugin_s_chunker_is_chosen_by_its_name(plugins: Plugins) -> None:
     assert counts == [4]
 
 
-def test_chunk_document_plain_warning_of_a_plugin_gets_a_code(plugins: Plugins) -> None:
+def test_chunk_document_plain_warning_of_plugin_gets_code(plugins: Plugins) -> None:
     add(plugins, "c_warns", "tree.warnings.append('A plain string.') or ChunkerOutput(whole(tree))")
     tree = document()
     chunk_document(tree, Chunking("mine"), tools())
@@ -94,14 +94,14 @@ def test_chunk_document_plain_warning_of_a_plugin_gets_a_code(plugins: Plugins) 
         ("c_long", "ChunkerOutput([ChunkDraft('Whales', 0, 600)])", "not a range"),
     ],
 )
-def test_what_goes_wrong_is_the_chunker_s(plugins: Plugins, module: str, expression: str, told: str) -> None:
+def test_plugin_chunker_failure_is_chunker_failed(plugins: Plugins, module: str, expression: str, told: str) -> None:
     add(plugins, module, expression)
     with pytest.raises(ChunkerFailed, match=told) as failed:
         chunk_document(document(), Chunking("mine"), tools())
     assert failed.value.code == "chunker_failed"
 
 
-def test_the_embedder_s_errors_are_not_the_chunker_s(plugins: Plugins) -> None:
+def test_plugin_chunker_embedder_error_propagates(plugins: Plugins) -> None:
     def unavailable(_: object) -> None:
         raise EmbeddingUnavailable
 
@@ -111,14 +111,16 @@ def test_the_embedder_s_errors_are_not_the_chunker_s(plugins: Plugins) -> None:
 
 
 @pytest.mark.parametrize("name", ["headered", "My Chunker", ""])
-def test_a_name_that_is_ours_or_none_is_left_out(plugins: Plugins, caplog: pytest.LogCaptureFixture, name: str) -> None:
+def test_plugin_chunker_with_reserved_or_invalid_name_is_skipped(
+    plugins: Plugins, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
     add(plugins, f"c_named_{len(name)}", "None", name=name)
     with caplog.at_level(logging.WARNING, logger="app"):
         assert load_chunkers() == CHUNKERS
     assert [record.msg for record in caplog.records] == ["plugin.skipped"]
 
 
-def test_something_else_is_left_out(plugins: Plugins) -> None:
+def test_plugin_chunker_of_other_type_is_skipped(plugins: Plugins) -> None:
     add(plugins, "c_else", "None")
     (plugins.folder / "c_else-1.0.dist-info" / "entry_points.txt").write_text("[carrel.chunkers]\nx = c_else:OTHER\n")
     assert load_chunkers() == CHUNKERS

@@ -42,19 +42,19 @@ BLOCKS = [
         ),
     ],
 )
-def test_so_many_sentences(sentences: int, expected: list[str]) -> None:
+def test_sentence_chunk_has_fixed_number_of_sentences(sentences: int, expected: list[str]) -> None:
     found = drafts("sentence", build_tree(ParsedDocument(BLOCKS)), ChunkSizes(), words, sentences=sentences)
     assert [draft.text for draft in found] == expected
 
 
-def test_a_chunk_names_its_sentence() -> None:
+def test_sentence_chunk_names_sentence_node() -> None:
     tree = build_tree(ParsedDocument(BLOCKS))
     node = find_node(tree, drafts("sentence", tree, ChunkSizes(), words)[1].node_path)
     assert node is not None
     assert (node.kind, tree.text[node.start : node.end]) == (NodeKind.SENTENCE, "Two is here.")
 
 
-def test_a_sentence_that_is_too_long_is_cut_with_an_overlap() -> None:
+def test_sentence_too_long_is_cut_with_overlap() -> None:
     tree = build_tree(ParsedDocument([Block(BlockKind.PARAGRAPH, "Short. " + "Word " * 100 + "end. Short.")]))
     found = [draft.text for draft in drafts("sentence", tree, ChunkSizes(20, 5), words)]
     assert (found[0], found[-1]) == ("Short.", "Short.")

@@ -24,7 +24,7 @@ def texts_of(tree: DocumentTree, kind: NodeKind) -> list[str]:
     return [tree.text[node.start : node.end] for node in walk(tree.root) if node.kind is kind]
 
 
-def test_a_topic_ends_where_meaning_parts_even_inside_a_paragraph() -> None:
+def test_semantic_topic_ends_where_meaning_changes() -> None:
     tree = paragraphs(f"{BIRDS} {TAXES}", BREAD)
     made = cut("semantic", tree, ChunkSizes(100, 0), words, percentile=75, min_tokens=10)
     add_topics(tree, made.topics)
@@ -34,7 +34,7 @@ def test_a_topic_ends_where_meaning_parts_even_inside_a_paragraph() -> None:
     assert len(texts_of(tree, NodeKind.SENTENCE)) == 9
 
 
-def test_a_topic_is_packed_into_chunks_that_name_it() -> None:
+def test_topic_chunks_name_their_topic() -> None:
     tree = paragraphs(f"{BIRDS} {TAXES}")
     made = cut("semantic", tree, ChunkSizes(16, 0), words, percentile=75, min_tokens=10)
     assert [tree.text[topic.start : topic.end] for topic in made.topics] == [BIRDS, TAXES]
@@ -42,19 +42,19 @@ def test_a_topic_is_packed_into_chunks_that_name_it() -> None:
 
 
 @pytest.mark.parametrize(("min_tokens", "topics"), [(0, 3), (21, 3), (22, 2), (35, 1), (1000, 1)])
-def test_no_topic_is_too_small(min_tokens: int, topics: int) -> None:
+def test_semantic_topic_has_minimum_size(min_tokens: int, topics: int) -> None:
     tree = paragraphs(BIRDS, TAXES, BREAD)
     made = cut("semantic", tree, ChunkSizes(200, 0), words, percentile=75, min_tokens=min_tokens)
     assert len(made.topics) == topics
 
 
-def test_sentences_all_alike_are_one_topic() -> None:
+def test_semantic_equal_sentences_are_one_topic() -> None:
     tree = paragraphs("The same again. " * 50)
     assert len(cut("semantic", tree, ChunkSizes(400, 0), words, min_tokens=0).topics) == 1
 
 
 @pytest.mark.parametrize("buffer", [0, 1, 5])
-def test_a_long_text_is_read_in_slices(buffer: int) -> None:
+def test_semantic_long_text_is_embedded_in_slices(buffer: int) -> None:
     """The text has three times as many sentences as an embedding batch, in a pattern that is visible across batches."""
     tree = paragraphs(*[BIRDS, TAXES, BREAD] * 90)
     made = cut("semantic", tree, ChunkSizes(200, 0), words, percentile=75, min_tokens=10, buffer=buffer)
@@ -64,7 +64,7 @@ def test_a_long_text_is_read_in_slices(buffer: int) -> None:
     assert sum(counts[2:]) <= 2
 
 
-def test_a_heading_belongs_to_the_topic_below_it_and_records_to_none() -> None:
+def test_semantic_heading_joins_next_topic_and_records_have_none() -> None:
     blocks = [
         Block(BlockKind.HEADING, "Birds", 1),
         Block(BlockKind.PARAGRAPH, BIRDS),
@@ -83,7 +83,7 @@ def test_a_heading_belongs_to_the_topic_below_it_and_records_to_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["semantic", "hierarchical"])
-def test_all_other_nodes_are_as_without_topics(name: str) -> None:
+def test_topics_leave_other_nodes_unchanged(name: str) -> None:
     for seed in range(5):
         tree, without = build_tree(random_document(seed)), build_tree(random_document(seed))
         add_topics(tree, cut(name, tree, ChunkSizes(60, 20), words).topics)
@@ -94,7 +94,7 @@ def test_all_other_nodes_are_as_without_topics(name: str) -> None:
 
 
 @pytest.mark.parametrize(("options", "largest"), [({}, 160), ({"parent_tokens": 80}, 80), ({"parent_tokens": 16}, 40)])
-def test_parents_hold_their_chunks_and_do_not_overlap(options: dict[str, int], largest: int) -> None:
+def test_hierarchical_parents_contain_chunks_without_overlap(options: dict[str, int], largest: int) -> None:
     tree = paragraphs(*[f"{BIRDS} {TAXES} {BREAD}"] * 8)
     made = cut("hierarchical", tree, ChunkSizes(40, 10), words, **options)
     texts = [tree.text[topic.start : topic.end] for topic in made.topics]

@@ -26,7 +26,7 @@ def reading(options: ParseOptions) -> ParseOptions:
     return replace(options, ocr=found)
 
 
-def text_picture(text: str = SENTENCE, *, dpi: int = 150, size: float = 12, width: float = 330) -> Image.Image:
+def text_image(text: str = SENTENCE, *, dpi: int = 150, size: float = 12, width: float = 330) -> Image.Image:
     """Return an image of black letters on white paper."""
     with FITZ.open() as document:
         page = document.new_page(width=width, height=100)

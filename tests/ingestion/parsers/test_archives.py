@@ -10,7 +10,7 @@ from app.ingestion.types import CorruptFile
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../up", "a/../../up", "a\\..\\..\\up", "\\root", "not there", ""])
-def test_names_that_lead_out_or_nowhere(name: str, tmp_path: Path) -> None:
+def test_read_member_invalid_name_is_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / "archive.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for member in ("/etc/passwd", "../up", "a/../../up", "fine..txt"):
@@ -22,7 +22,7 @@ def test_names_that_lead_out_or_nowhere(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_damaged_members(method: int, tmp_path: Path) -> None:
+def test_read_member_damaged_member_is_refused(method: int, tmp_path: Path) -> None:
     path = tmp_path / "archive.zip"
     with zipfile.ZipFile(path, "w", method) as archive:
         archive.writestr("a", bytes(range(256)) * 8)

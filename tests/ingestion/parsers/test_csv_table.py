@@ -36,7 +36,7 @@ def texts(document: ParsedDocument) -> list[str]:
 @pytest.mark.parametrize("quoted", [False, True], ids=["bare", "quoted"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["unix", "windows", "old-mac"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"], ids=["comma", "semicolon", "tab", "bar"])
-def test_delimiters(delimiter: str, end: str, quoted: bool, path: Path, options: ParseOptions) -> None:
+def test_csv_delimiters_are_detected(delimiter: str, end: str, quoted: bool, path: Path, options: ParseOptions) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(
             file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL if quoted else csv.QUOTE_MINIMAL
@@ -47,12 +47,12 @@ def test_delimiters(delimiter: str, end: str, quoted: bool, path: Path, options:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "latin-1"])
-def test_encodings(encoding: str, path: Path, options: ParseOptions) -> None:
+def test_csv_encodings_are_detected(encoding: str, path: Path, options: ParseOptions) -> None:
     content = "\n".join(";".join(row) for row in CARS).encode(encoding)
     assert texts(parsed(path, content, options)) == [TABLE]
 
 
-def test_the_uploaders_encoding(path: Path) -> None:
+def test_csv_declared_encoding_is_used(path: Path) -> None:
     options = ParseOptions("cp1253", max_pages=1, max_characters=1000)
     assert texts(parsed(path, "Όνομα,Πόλη\nΝίκος,Αθήνα\n".encode("cp1253"), options)) == [
         "| Όνομα | Πόλη |\n| --- | --- |\n| Νίκος | Αθήνα |"
@@ -83,11 +83,11 @@ def test_the_uploaders_encoding(path: Path) -> None:
         "empty-rows", "one-column", "nul", "open-quote", "declares-nothing", "empty", "blank",
     ],
 )  # fmt: skip
-def test_shapes(content: str, expected: list[str], path: Path, options: ParseOptions) -> None:
+def test_csv_unusual_shapes_are_read(content: str, expected: list[str], path: Path, options: ParseOptions) -> None:
     assert texts(parsed(path, content, options)) == expected
 
 
-def test_questions_and_answers_are_a_record_each(path: Path, options: ParseOptions) -> None:
+def test_csv_questions_and_answers_are_records(path: Path, options: ParseOptions) -> None:
     document = parsed(path, 'id,question,answer\n1,"When, and where?","Today.\n\nHere."\n2,Why?,So.\n', options)
     assert [(block.kind, block.text) for block in document.blocks] == [
         (BlockKind.RECORD, "Question: When, and where?\nAnswer: Today.\n\nHere.\nId: 1"),
@@ -95,7 +95,7 @@ def test_questions_and_answers_are_a_record_each(path: Path, options: ParseOptio
     ]
 
 
-def test_a_field_of_any_length_up_to_the_limit(path: Path, options: ParseOptions) -> None:
+def test_csv_long_field_is_read_up_to_limit(path: Path, options: ParseOptions) -> None:
     field = "x" * 150_000  # more than the default limit of the csv module
     assert texts(parsed(path, f"a,b\n1,{field}\n", options)) == [f"A: 1\nB: {field}"]
     with pytest.raises(TextTooLong):
@@ -106,12 +106,12 @@ def test_a_field_of_any_length_up_to_the_limit(path: Path, options: ParseOptions
 
 
 @pytest.mark.parametrize("content", [bytes(range(256)) * 40, bytes(4000)], ids=["random", "zeros"])
-def test_binary_files_are_corrupt(content: bytes, path: Path, options: ParseOptions) -> None:
+def test_csv_binary_file_is_corrupt(content: bytes, path: Path, options: ParseOptions) -> None:
     with pytest.raises(CorruptFile):
         parsed(path, content, options)
 
 
-async def test_it_comes_through_the_process(path: Path, pool: ParserPool) -> None:
+async def test_csv_is_parsed_in_process(path: Path, pool: ParserPool) -> None:
     path.write_text("name\tcity\nAda\tLondon\n")
     assert len((await pool.parse(path, "text/csv")).blocks) == 1
     path.write_text(",,\n\n")

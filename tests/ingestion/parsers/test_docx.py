@@ -16,7 +16,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "test.docx"
 
 
-def test_a_document_of_python_docx(path: Path, samples: Path, options: ParseOptions) -> None:
+def test_docx_written_by_python_docx_is_read(path: Path, samples: Path, options: ParseOptions) -> None:
     written = python_docx.Document()
     written.add_heading("Rental terms", 0)
     written.add_heading("Fuel", 1)
@@ -88,7 +88,7 @@ PICTURE = "<w:drawing><a:graphic><pic:pic/></a:graphic></w:drawing>"
         (f"<w:unknown><w:more>{run(t('kept'))}</w:more></w:unknown>", "kept"),
     ],
 )  # fmt: skip
-def test_running_text(content: str, text: str, path: Path, options: ParseOptions) -> None:
+def test_docx_running_text_is_read(content: str, text: str, path: Path, options: ParseOptions) -> None:
     assert text_of(docx_parser.parse(write(path, f"<w:p>{content}</w:p>"), options)) == [text]
 
 
@@ -96,7 +96,7 @@ def alternatives(content: str) -> str:
     return f"<mc:AlternateContent>{content}</mc:AlternateContent>"
 
 
-def test_text_boxes_follow_their_paragraph_once(path: Path, options: ParseOptions) -> None:
+def test_docx_text_boxes_follow_their_paragraph_once(path: Path, options: ParseOptions) -> None:
     both = alternatives(
         f"<mc:Choice Requires='wps'>{box('boxed')}</mc:Choice><mc:Fallback>{box('boxed')}</mc:Fallback>"
     )
@@ -106,12 +106,12 @@ def test_text_boxes_follow_their_paragraph_once(path: Path, options: ParseOption
     assert text_of(docx_parser.parse(write(path, body), options)) == ["before and after", "boxed", "old", "end"]
 
 
-def test_a_deleted_mark_joins_paragraphs(path: Path, options: ParseOptions) -> None:
+def test_docx_deleted_paragraph_mark_joins_paragraphs(path: Path, options: ParseOptions) -> None:
     body = p("one ", "<w:rPr><w:del/></w:rPr>") + p("two") + p("three", "<w:rPr><w:del/></w:rPr>")
     assert text_of(docx_parser.parse(write(path, body), options)) == ["one two", "three"]
 
 
-def test_tables(path: Path, options: ParseOptions) -> None:
+def test_docx_tables_are_read(path: Path, options: ParseOptions) -> None:
     nested = table([cell(p("n1")), cell(p("n2"))], [cell(p("n3")), cell(p("n4"))])
     deleted = "<w:tr><w:trPr><w:del/></w:trPr><w:tc><w:p><w:r><w:t>gone</w:t></w:r></w:p></w:tc></w:tr>"
     nested = nested.replace("</w:tbl>", deleted + "</w:tbl>")
@@ -131,7 +131,7 @@ def test_tables(path: Path, options: ParseOptions) -> None:
     ]
 
 
-def test_tables_that_only_place_text_are_read_as_text(path: Path, options: ParseOptions) -> None:
+def test_docx_layout_tables_are_read_as_text(path: Path, options: ParseOptions) -> None:
     one_row = table([cell(p("left", style("Heading1")) + p("a")), cell(p("right"))])
     one_column = table([cell(p("top"))], [cell(p("bottom"))])
     sections = table([cell(p("Skills", style("Heading2")) + p("Sailing")), cell(p("b"))], [cell(p("c")), cell(p("d"))])
@@ -144,7 +144,7 @@ def test_tables_that_only_place_text_are_read_as_text(path: Path, options: Parse
     ]
 
 
-def test_notes_stand_where_they_are_referred_to(path: Path, options: ParseOptions) -> None:
+def test_docx_notes_follow_their_reference(path: Path, options: ParseOptions) -> None:
     def refer(kind: str, number: int) -> str:
         return f'<w:{kind}Reference w:id="{number}"/>'
 
@@ -171,7 +171,7 @@ def test_notes_stand_where_they_are_referred_to(path: Path, options: ParseOption
     ]
 
 
-def test_headers_and_footers_once_and_without_page_numbers(path: Path, options: ParseOptions) -> None:
+def test_docx_headers_and_footers_appear_once_without_page_numbers(path: Path, options: ParseOptions) -> None:
     def section(*margins: str) -> str:
         references = "".join(f'<w:{name.rstrip("12")}Reference r:id="{name}"/>' for name in margins)
         return f"<w:p><w:pPr><w:sectPr>{references}</w:sectPr></w:pPr></w:p>"
@@ -203,7 +203,7 @@ DIAGRAM = part(
 )
 
 
-def test_charts_and_diagrams_are_read_pictures_are_counted(path: Path, options: ParseOptions) -> None:
+def test_docx_charts_and_diagrams_are_read_and_images_counted(path: Path, options: ParseOptions) -> None:
     chart = '<w:drawing><c:chart r:id="chart1"/></w:drawing>'
     diagram = '<w:drawing><dgm:relIds r:dm="diagramData1" r:lo="x"/></w:drawing>'
     either = alternatives(f"<mc:Choice>{PICTURE}</mc:Choice><mc:Fallback><v:imagedata/></mc:Fallback>")
@@ -220,7 +220,7 @@ def test_charts_and_diagrams_are_read_pictures_are_counted(path: Path, options: 
     assert document.warnings == [ServiceWarning("images_not_read", "3 images were not read.")]
 
 
-def test_embedded_documents_are_read_or_counted(path: Path, options: ParseOptions) -> None:
+def test_docx_embedded_documents_are_read_or_counted(path: Path, options: ParseOptions) -> None:
     body = "".join(f'<w:altChunk r:id="{name}"/>' for name in ("h", "o", "nothing")) + p("end")
     targets = links([("h", "aFChunk", "chunk.html"), ("o", "aFChunk", "chunk.rtf")]).partition(">")[2][:-16]
     write(path, body, {"word/chunk.html": "<h2>In HTML</h2>", "word/chunk.rtf": "x"}, extra_links=targets)

@@ -34,13 +34,13 @@ def path(tmp_path: Path) -> Path:
         ("", "Chapter"),
     ],
 )
-def test_the_title(core: str, title: str, path: Path, options: ParseOptions) -> None:
+def test_docx_title_is_read(core: str, title: str, path: Path, options: ParseOptions) -> None:
     root = f'<x xmlns:dc="http://purl.org/dc/elements/1.1/">{core}</x>'
     body = p("Part", style("Heading2")) + p("Chapter", style("Heading1"))
     assert docx_parser.parse(write(path, body, {"docProps/core.xml": root}), options).title == title
 
 
-def test_the_strict_dialect(path: Path, options: ParseOptions) -> None:
+def test_docx_strict_dialect_is_read(path: Path, options: ParseOptions) -> None:
     write(path, p("Strict", style("Heading1")) + table([cell(p("a")), cell(p("b"))], [cell(p("c")), cell(p("d"))]))
     other = path.with_name("strict.docx")
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
@@ -52,7 +52,7 @@ def test_the_strict_dialect(path: Path, options: ParseOptions) -> None:
     assert [block.kind for block in docx_parser.parse(other, options).blocks] == [BlockKind.HEADING, BlockKind.TABLE]
 
 
-def test_what_is_outside_the_package_is_never_asked_for(path: Path, options: ParseOptions) -> None:
+def test_docx_external_parts_are_not_fetched(path: Path, options: ParseOptions) -> None:
     outside = "".join(
         f'<Relationship Id="{name}" Type="{LINKS}/{kind}" Target="http://127.0.0.1:9/x.xml" TargetMode="External"/>'
         for name, kind in (("s", "styles"), ("h", "header"), ("i", "image"), ("c", "chart"), ("t", "attachedTemplate"))
@@ -68,7 +68,7 @@ def test_what_is_outside_the_package_is_never_asked_for(path: Path, options: Par
     )
 
 
-def test_damaged_parts_are_left_out(path: Path, options: ParseOptions) -> None:
+def test_docx_damaged_parts_are_left_out(path: Path, options: ParseOptions) -> None:
     document = docx_parser.parse(write(path, p("text"), {"styles": "<w:styles", "numbering": ""}), options)
     assert (text_of(document), document.warnings) == (
         ["text"],
@@ -76,7 +76,7 @@ def test_damaged_parts_are_left_out(path: Path, options: ParseOptions) -> None:
     )
 
 
-def test_entities_are_not_expanded(path: Path, options: ParseOptions) -> None:
+def test_docx_entities_are_not_expanded(path: Path, options: ParseOptions) -> None:
     write(path, p("&big;"))
     bomb = '<!DOCTYPE x [<!ENTITY a "ha"><!ENTITY big "&a;&a;"><!ENTITY out SYSTEM "file:///etc/passwd">]>'
     other = path.with_name("entity.docx")
@@ -87,7 +87,7 @@ def test_entities_are_not_expanded(path: Path, options: ParseOptions) -> None:
     assert text_of(docx_parser.parse(other, options)) == ["a"]
 
 
-def test_deep_nesting_is_read_as_far_as_xml_goes(path: Path, options: ParseOptions) -> None:
+def test_docx_deep_nesting_is_read_to_xml_limit(path: Path, options: ParseOptions) -> None:
     deep = p("bottom")
     for _ in range(50):
         deep = table([cell(deep)])
@@ -96,19 +96,19 @@ def test_deep_nesting_is_read_as_far_as_xml_goes(path: Path, options: ParseOptio
         docx_parser.parse(write(path, "<w:ins>" * 5000 + "</w:ins>" * 5000), options)
 
 
-def test_too_much_text(path: Path, options: ParseOptions) -> None:
+def test_docx_too_much_text_is_refused(path: Path, options: ParseOptions) -> None:
     limited = ParseOptions(None, max_pages=1, max_characters=1000)
     with pytest.raises(TextTooLong):
         docx_parser.parse(write(path, p("word " * 10) * 30), limited)
 
 
-def test_a_table_that_fills_up_to_too_much(path: Path, options: ParseOptions) -> None:
+def test_docx_table_padded_above_limit_is_refused(path: Path, options: ParseOptions) -> None:
     ragged = table([cell(p("x"))] * 500, *[[cell(p("y"))]] * 500)
     with pytest.raises(TextTooLong):
         docx_parser.parse(write(path, ragged), options)
 
 
-async def test_it_comes_through_the_process(path: Path, pool: ParserPool) -> None:
+async def test_docx_is_parsed_in_process(path: Path, pool: ParserPool) -> None:
     media_type = next(spec.media_type for spec in PARSERS.values() if "docx" in spec.extensions)
     document = await pool.parse(write(path, p("text", style("Heading1"))), media_type)
     assert (document.title, text_of(document)) == ("text", ["text"])
@@ -133,7 +133,7 @@ async def test_it_comes_through_the_process(path: Path, pool: ParserPool) -> Non
         },
     ],
 )
-def test_a_zip_that_is_no_document_is_corrupt(members: dict[str, bytes], path: Path, options: ParseOptions) -> None:
+def test_docx_other_zip_is_corrupt(members: dict[str, bytes], path: Path, options: ParseOptions) -> None:
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
@@ -141,7 +141,7 @@ def test_a_zip_that_is_no_document_is_corrupt(members: dict[str, bytes], path: P
         docx_parser.parse(path, options)
 
 
-def test_cut_off_or_flipped_is_corrupt(path: Path, options: ParseOptions) -> None:
+def test_docx_truncated_or_flipped_file_is_corrupt(path: Path, options: ParseOptions) -> None:
     data = write(path, p("word " * 2000)).read_bytes()
     for damaged in (b"", data[: len(data) // 2], data[:40] + b"\0" * 60 + data[100:]):
         path.write_bytes(damaged)
@@ -149,7 +149,7 @@ def test_cut_off_or_flipped_is_corrupt(path: Path, options: ParseOptions) -> Non
             docx_parser.parse(path, options)
 
 
-def test_locked_members_are_encrypted(path: Path, options: ParseOptions) -> None:
+def test_docx_encrypted_members_are_encrypted_file(path: Path, options: ParseOptions) -> None:
     data = bytearray(write(path, p("text")).read_bytes())
     start = data.index(b"PK\x01\x02")
     data[start + 8] |= 1

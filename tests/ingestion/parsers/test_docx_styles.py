@@ -46,7 +46,7 @@ STYLES = part(
         ('<w:outlineLvl w:val="99999999999999999999"/>', 0),
     ],
 )
-def test_headings_by_style_and_outline(properties: str, level: int, path: Path, options: ParseOptions) -> None:
+def test_docx_headings_follow_style_and_outline(properties: str, level: int, path: Path, options: ParseOptions) -> None:
     document = docx_parser.parse(write(path, p("text", properties), {"styles": STYLES}), options)
     assert shown(document) == [("heading" if level else "paragraph", level, "text")]
 
@@ -91,19 +91,21 @@ NUMBERING = part(
         ([(4, 0), (3, 0)], ["§ A", "§ B"]),
     ],
 )
-def test_list_labels(items: list[tuple[int, int]], labels: list[str], path: Path, options: ParseOptions) -> None:
+def test_docx_list_labels_follow_numbering(
+    items: list[tuple[int, int]], labels: list[str], path: Path, options: ParseOptions
+) -> None:
     body = "".join(numbered(number, at) for number, at in items)
     document = docx_parser.parse(write(path, body, {"numbering": NUMBERING}), options)
     assert shown(document) == [("list_item", 0, f"{label} x".strip()) for label in labels]
 
 
-def test_no_list_without_a_numbering(path: Path, options: ParseOptions) -> None:
+def test_docx_list_without_numbering_is_paragraph(path: Path, options: ParseOptions) -> None:
     body = numbered(0, 0) + numbered(77, 0)
     document = docx_parser.parse(write(path, body, {"numbering": NUMBERING}), options)
     assert shown(document) == [("paragraph", 0, "x")] * 2
 
 
-def test_numbered_headings_have_their_number(path: Path, options: ParseOptions) -> None:
+def test_docx_numbered_headings_have_number(path: Path, options: ParseOptions) -> None:
     styles = part(
         "w:styles",
         '<w:style w:styleId="Clause"><w:name w:val="heading 1"/><w:pPr><w:numPr><w:numId w:val="3"/></w:numPr></w:pPr>'

@@ -56,7 +56,7 @@ def parsed(directory: Path, options: ParseOptions, changes: dict[str, str | None
     return epub.parse(path, options)
 
 
-def test_a_book(tmp_path: Path, options: ParseOptions) -> None:
+def test_epub_book_is_read_in_spine_order(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(tmp_path, options)
     assert document.title == "A Short Book"
     assert [(block.kind, block.level, block.text) for block in document.blocks] == [
@@ -68,19 +68,19 @@ def test_a_book(tmp_path: Path, options: ParseOptions) -> None:
     assert document.warnings == [ServiceWarning("images_not_read", "2 images were not read.")]
 
 
-def test_an_older_table_of_contents(tmp_path: Path, options: ParseOptions) -> None:
+def test_epub_older_table_of_contents_gives_titles(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(tmp_path, options, {"OEBPS/nav.xhtml": "<html><p>broken"})
     assert document.blocks[2].text == "Chapter II"
 
 
-def test_a_missing_chapter_leaves_the_others(tmp_path: Path, options: ParseOptions) -> None:
+def test_epub_missing_chapter_leaves_others(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(tmp_path, options, {"OEBPS/text/one.xhtml": None})
     assert [block.text for block in document.blocks] == ["The second chapter", "Nothing but text."]
     assert document.warnings[0] == ServiceWarning("chapters_not_read", "1 of 2 chapters are damaged and were not read.")
 
 
 @pytest.mark.parametrize("algorithm", ["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"])
-def test_scrambled_fonts_are_no_protection(algorithm: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_epub_obfuscated_fonts_are_no_protection(algorithm: str, tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(tmp_path, options, {"META-INF/encryption.xml": ENCRYPTION.format(algorithm)})
     assert len(document.blocks) == 4
 
@@ -108,19 +108,19 @@ def test_scrambled_fonts_are_no_protection(algorithm: str, tmp_path: Path, optio
         "broken package", "empty package", "chapters outside", "no chapters", "text",
     ],
 )  # fmt: skip
-def test_what_is_refused(
+def test_epub_invalid_or_protected_book_is_refused(
     changes: dict[str, str | None], error: type[Exception], tmp_path: Path, options: ParseOptions
 ) -> None:
     with pytest.raises(error):
         parsed(tmp_path, options, changes)
 
 
-def test_a_chapter_that_is_too_large_is_not_unpacked(tmp_path: Path, options: ParseOptions) -> None:
+def test_epub_too_large_chapter_is_not_unpacked(tmp_path: Path, options: ParseOptions) -> None:
     with pytest.raises(TextTooLong, match="unpacks"):
         parsed(tmp_path, options, {"OEBPS/text/one.xhtml": "ab" * (MAX_MEMBER_BYTES // 2 + 1)})
 
 
-def test_a_cut_off_book_is_corrupt(tmp_path: Path, options: ParseOptions) -> None:
+def test_epub_truncated_book_is_corrupt(tmp_path: Path, options: ParseOptions) -> None:
     parsed(tmp_path, options)
     path = tmp_path / "book.epub"
     path.write_bytes(path.read_bytes()[:-200])

@@ -45,7 +45,7 @@ async def end_of(file: HostileFile, pool: ParserPool, folder: Path) -> str:
     return "ready"
 
 
-async def test_mutated_copies_end_as_a_document_may(pool: ParserPool, tmp_path: Path) -> None:
+async def test_mutated_files_end_with_known_status(pool: ParserPool, tmp_path: Path) -> None:
     ends = [
         await end_of(file, pool, tmp_path)
         for file in generate_mutations(list(iter_sample_files()), count=COPIES, seed=SEED)
@@ -55,7 +55,7 @@ async def test_mutated_copies_end_as_a_document_may(pool: ParserPool, tmp_path: 
     assert ends.count("refused") < COPIES // 2
 
 
-def test_a_copy_is_made_again_from_its_number_and_the_seed() -> None:
+def test_mutation_is_reproducible_by_number_and_seed() -> None:
     sources = list(iter_sample_files())
     assert list(generate_mutations(sources, count=40, seed=SEED)) == list(
         generate_mutations(sources, count=40, seed=SEED)
@@ -63,14 +63,14 @@ def test_a_copy_is_made_again_from_its_number_and_the_seed() -> None:
     assert len({file.content for file in generate_mutations(sources, count=40, seed=SEED)}) > 35
 
 
-def test_a_mutated_archive_is_a_good_one() -> None:
+def test_repacked_archive_is_valid() -> None:
     sources = [(name, data) for name, data in iter_sample_files() if name.endswith("workbook.xlsx")]
     repacked = [file for file in generate_mutations(sources, count=20, seed=SEED) if ".xml" in file.label]
     assert repacked
     assert all(zipfile.ZipFile(BytesIO(file.content)).testzip() is None for file in repacked)
 
 
-async def test_links_are_never_followed(pool: ParserPool, tmp_path: Path) -> None:
+async def test_links_in_files_are_not_followed(pool: ParserPool, tmp_path: Path) -> None:
     with link_listener() as listener:
         ends = {file.label: await end_of(file, pool, tmp_path) for file in generate_linking_files(listener.url)}
         assert listener.connections == 0
@@ -79,18 +79,18 @@ async def test_links_are_never_followed(pool: ParserPool, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("file", PDFS, ids=lambda file: file.label)
-async def test_a_pdf_that_loops_or_lies_comes_to_an_end(file: HostileFile, pool: ParserPool, tmp_path: Path) -> None:
+async def test_looping_pdf_ends_with_known_status(file: HostileFile, pool: ParserPool, tmp_path: Path) -> None:
     assert await end_of(file, pool, tmp_path) in EXPECTED_CODES | {"ready"}
 
 
 @pytest.mark.parametrize("size", [(60_000, 60_000), (0x7FFFFFFF, 1), (0, 0)])
-async def test_a_picture_of_no_such_size(size: tuple[int, int], pool: ParserPool, tmp_path: Path) -> None:
+async def test_image_with_false_dimensions_is_refused(size: tuple[int, int], pool: ParserPool, tmp_path: Path) -> None:
     file = HostileFile("picture", "", "a.png", build_png(*size))
     assert await end_of(file, pool, tmp_path) in {"too_large", "corrupt"}
 
 
 @pytest.mark.parametrize("name", ["a.xml", "a.svg", "a.html"])
-async def test_entities_of_entities_do_not_unfold(name: str, pool: ParserPool, tmp_path: Path) -> None:
+async def test_nested_entities_are_not_expanded(name: str, pool: ParserPool, tmp_path: Path) -> None:
     text = f"{build_billion_laughs('a')}<a>text &l9;</a>".encode()
     assert await end_of(HostileFile("entities", name, name, text), pool, tmp_path) in EXPECTED_CODES | {
         "ready",
@@ -98,7 +98,7 @@ async def test_entities_of_entities_do_not_unfold(name: str, pool: ParserPool, t
     }
 
 
-def test_the_same_bytes_never_meet_in_a_knowledge_base() -> None:
+def test_false_type_files_are_unique_per_knowledge_base() -> None:
     seen: set[tuple[str, bytes]] = set()
     for kb, batch in group_into_batches(generate_false_types()):
         assert 0 < len(batch) <= BATCH_FILES

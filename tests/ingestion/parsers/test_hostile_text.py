@@ -44,12 +44,12 @@ def survives(name: str, content: bytes, path: Path, options: ParseOptions) -> No
         assert all(block.text.strip() for block in document.blocks)
 
 
-def test_all_of_them_are_in_the_registry() -> None:
+def test_hostile_text_formats_are_registered() -> None:
     assert set(NAMES) <= MODULES.keys()
 
 
 @pytest.mark.parametrize("name", sorted(SEEDS))
-async def test_they_work_inside_the_process(name: str, pool: ParserPool, tmp_path: Path) -> None:
+async def test_seed_files_are_parsed_in_process(name: str, pool: ParserPool, tmp_path: Path) -> None:
     media_type = next(kind for kind, spec in PARSERS.items() if spec.module.endswith(f".{name}"))
     path = tmp_path / "file"
     path.write_bytes(SEEDS[name])
@@ -58,7 +58,7 @@ async def test_they_work_inside_the_process(name: str, pool: ParserPool, tmp_pat
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("byte", b'\0\t\n "#&*+-1:<=>[`a{|\xff')
-def test_one_byte_again_and_again(name: str, byte: int, tmp_path: Path, options: ParseOptions) -> None:
+def test_repeated_byte_is_document_or_typed_error(name: str, byte: int, tmp_path: Path, options: ParseOptions) -> None:
     survives(name, bytes([byte]) * SIZE, tmp_path / "file", options)
 
 
@@ -76,12 +76,14 @@ def test_one_byte_again_and_again(name: str, byte: int, tmp_path: Path, options:
         "many directives", "many links", "many roles", "many items", "many parts", "a staircase", "a gap",
     ],
 )  # fmt: skip
-def test_patterns_again_and_again(name: str, content: bytes, tmp_path: Path, options: ParseOptions) -> None:
+def test_repeated_pattern_is_document_or_typed_error(
+    name: str, content: bytes, tmp_path: Path, options: ParseOptions
+) -> None:
     survives(name, content, tmp_path / "file", options)
 
 
 @pytest.mark.parametrize("name", sorted(SEEDS))
-def test_damaged_copies(name: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_damaged_copies_are_document_or_typed_error(name: str, tmp_path: Path, options: ParseOptions) -> None:
     dice = random.Random(name)
     for _ in range(60):
         content = bytearray(SEEDS[name][: dice.randrange(1, len(SEEDS[name]) + 1)])

@@ -15,7 +15,7 @@ from app.ingestion.parsers.formats import image
 from app.ingestion.types import Block, BlockKind, CorruptFile, IngestionError, NoTextFound, TextTooLong, TooManyPages
 from app.warnings import ServiceWarning
 from tests.ingestion.parsers.conftest import LIMITS
-from tests.ingestion.parsers.images import NOWHERE, SENTENCE, png, reading, saved, text_picture
+from tests.ingestion.parsers.images import NOWHERE, SENTENCE, png, reading, saved, text_image
 
 FORMATS = ["png", "jpg", "gif", "bmp", "webp", "tiff"]
 
@@ -25,16 +25,16 @@ def text_of(path: Path, options: ParseOptions) -> str:
 
 
 @pytest.mark.parametrize("extension", FORMATS)
-def test_without_language_data_no_format_has_text(extension: str, options: ParseOptions, tmp_path: Path) -> None:
-    path = saved(text_picture(), tmp_path / f"x.{extension}")
+def test_image_without_language_data_has_no_text(extension: str, options: ParseOptions, tmp_path: Path) -> None:
+    path = saved(text_image(), tmp_path / f"x.{extension}")
     with pytest.raises(NoTextFound, match=r"^The image has no readable text: no OCR .*tesseract-ocr-eng\)\.$"):
         image.parse(path, replace(options, ocr=LanguageData(missing=("eng",))))
 
 
 @pytest.mark.parametrize("extension", FORMATS)
-def test_every_format_is_read(extension: str, options: ParseOptions, tmp_path: Path) -> None:
+def test_image_of_every_format_is_read(extension: str, options: ParseOptions, tmp_path: Path) -> None:
     document = image.parse(
-        saved(text_picture(), tmp_path / "picture.file", format=format_of(extension)), reading(options)
+        saved(text_image(), tmp_path / "picture.file", format=format_of(extension)), reading(options)
     )
     assert document.blocks == [Block(BlockKind.PARAGRAPH, SENTENCE)]
     assert (document.page_count, document.title, document.warnings) == (None, None, [])
@@ -46,8 +46,8 @@ def format_of(extension: str) -> str:
 
 @pytest.mark.parametrize("extension", FORMATS)
 @pytest.mark.parametrize("share", [0.02, 0.5])
-def test_a_picture_cut_off_is_corrupt(extension: str, share: float, options: ParseOptions, tmp_path: Path) -> None:
-    path = saved(text_picture(), tmp_path / f"x.{extension}")
+def test_image_truncated_file_is_corrupt(extension: str, share: float, options: ParseOptions, tmp_path: Path) -> None:
+    path = saved(text_image(), tmp_path / f"x.{extension}")
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
     with pytest.raises(CorruptFile):
@@ -55,7 +55,7 @@ def test_a_picture_cut_off_is_corrupt(extension: str, share: float, options: Par
 
 
 @pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n" + bytes(100), b"%PDF-1.7\n"])
-def test_what_is_no_picture_is_corrupt(content: bytes, options: ParseOptions, tmp_path: Path) -> None:
+def test_image_other_content_is_corrupt(content: bytes, options: ParseOptions, tmp_path: Path) -> None:
     path = tmp_path / "x.png"
     path.write_bytes(content)
     with pytest.raises(CorruptFile):
@@ -74,7 +74,7 @@ def claiming(width: int, height: int) -> bytes:
     ("width", "height", "error"),
     [(10_001, 10_000, TextTooLong), (60_000, 60_000, TextTooLong), (10_000, 10_000, NoTextFound)],
 )
-def test_pixels_are_counted_before_they_are_decoded(
+def test_image_pixels_are_counted_before_decoding(
     width: int, height: int, error: type[IngestionError], options: ParseOptions, tmp_path: Path
 ) -> None:
     path = tmp_path / "large.png"
@@ -83,7 +83,7 @@ def test_pixels_are_counted_before_they_are_decoded(
         image.parse(path, options)
 
 
-def test_pages_are_counted_before_they_are_read(options: ParseOptions, tmp_path: Path) -> None:
+def test_image_pages_are_counted_before_reading(options: ParseOptions, tmp_path: Path) -> None:
     path = saved(Image.new("1", (9, 9)), tmp_path / "x.tif", save_all=True, append_images=[Image.new("1", (9, 9))] * 3)
     with pytest.raises(TooManyPages):
         image.parse(path, replace(options, max_pages=3))
@@ -91,9 +91,9 @@ def test_pages_are_counted_before_they_are_read(options: ParseOptions, tmp_path:
         image.parse(path, replace(options, max_pages=4))
 
 
-def test_each_page_of_a_tiff_has_its_number(options: ParseOptions, tmp_path: Path) -> None:
-    pages = [Image.new("RGB", (200, 200), "white"), text_picture("The second page of three is this.")]
-    path = saved(text_picture(), tmp_path / "x.tif", save_all=True, append_images=pages, compression="tiff_lzw")
+def test_tiff_pages_have_numbers(options: ParseOptions, tmp_path: Path) -> None:
+    pages = [Image.new("RGB", (200, 200), "white"), text_image("The second page of three is this.")]
+    path = saved(text_image(), tmp_path / "x.tif", save_all=True, append_images=pages, compression="tiff_lzw")
     document = image.parse(path, reading(options))
     assert [(block.page, block.text) for block in document.blocks] == [
         (1, SENTENCE),
@@ -103,10 +103,8 @@ def test_each_page_of_a_tiff_has_its_number(options: ParseOptions, tmp_path: Pat
     assert document.warnings == [ServiceWarning("pages_without_text", "Page 2 has no readable text.")]
 
 
-def test_a_damaged_page_of_a_tiff_leaves_the_others(options: ParseOptions, tmp_path: Path) -> None:
-    path = saved(
-        text_picture(), tmp_path / "x.tif", save_all=True, append_images=[text_picture()], compression="tiff_lzw"
-    )
+def test_tiff_damaged_page_leaves_others(options: ParseOptions, tmp_path: Path) -> None:
+    path = saved(text_image(), tmp_path / "x.tif", save_all=True, append_images=[text_image()], compression="tiff_lzw")
     data = bytearray(path.read_bytes())
     with Image.open(path) as opened:
         opened.seek(1)
@@ -121,9 +119,9 @@ def test_a_damaged_page_of_a_tiff_leaves_the_others(options: ParseOptions, tmp_p
 
 
 @pytest.mark.parametrize("extension", ["gif", "webp", "png"])
-def test_of_an_animation_the_first_picture_is_read(extension: str, options: ParseOptions, tmp_path: Path) -> None:
-    others = [text_picture("This comes later and is not read.")]
-    path = saved(text_picture(), tmp_path / f"x.{extension}", save_all=True, append_images=others, duration=100)
+def test_animation_first_frame_is_read(extension: str, options: ParseOptions, tmp_path: Path) -> None:
+    others = [text_image("This comes later and is not read.")]
+    path = saved(text_image(), tmp_path / f"x.{extension}", save_all=True, append_images=others, duration=100)
     document = image.parse(path, reading(options))
     assert [block.text for block in document.blocks] == [SENTENCE]
     assert document.warnings == [
@@ -145,17 +143,17 @@ TURNED = [
 
 
 @pytest.mark.parametrize(("orientation", "extension", "turn"), TURNED)
-def test_photographs_are_turned_upright(
+def test_photograph_is_turned_upright(
     orientation: int, extension: str, turn: Image.Transpose, options: ParseOptions, tmp_path: Path
 ) -> None:
-    picture = text_picture().transpose(turn)
+    picture = text_image().transpose(turn)
     exif = Image.Exif()
     exif[0x0112] = orientation
     assert text_of(saved(picture, tmp_path / f"x.{extension}", exif=exif), options) == SENTENCE
 
 
 def transparent() -> Image.Image:
-    letters = text_picture().convert("L").point(lambda value: 255 - value)
+    letters = text_image().convert("L").point(lambda value: 255 - value)
     picture = Image.new("RGBA", letters.size, (0, 0, 0, 0))
     picture.putalpha(letters)
     return picture
@@ -163,7 +161,7 @@ def transparent() -> Image.Image:
 
 def sixteen_bits() -> Image.Image:
     """Return a dark image with values that do not fit into eight bits."""
-    letters = text_picture().convert("L")
+    letters = text_image().convert("L")
     return Image.frombytes("I;16", letters.size, b"".join(struct.pack("<H", 40 * value) for value in letters.tobytes()))
 
 
@@ -172,34 +170,36 @@ def sixteen_bits() -> Image.Image:
     [
         pytest.param(transparent, id="transparent"),
         pytest.param(sixteen_bits, id="sixteen bits"),
-        pytest.param(lambda: text_picture().convert("P"), id="palette"),
-        pytest.param(lambda: text_picture().convert("1"), id="one bit"),
-        pytest.param(lambda: text_picture(dpi=72), id="small letters"),
+        pytest.param(lambda: text_image().convert("P"), id="palette"),
+        pytest.param(lambda: text_image().convert("1"), id="one bit"),
+        pytest.param(lambda: text_image(dpi=72), id="small letters"),
     ],
 )
-def test_every_kind_of_pixel_is_read(draw: Callable[[], Image.Image], options: ParseOptions, tmp_path: Path) -> None:
+def test_image_of_every_pixel_type_is_read(
+    draw: Callable[[], Image.Image], options: ParseOptions, tmp_path: Path
+) -> None:
     assert text_of(saved(draw(), tmp_path / "x.png"), options) == SENTENCE
 
 
-def test_what_is_written_about_the_picture_is_not_its_text(options: ParseOptions, tmp_path: Path) -> None:
+def test_image_metadata_is_not_text(options: ParseOptions, tmp_path: Path) -> None:
     notes = PngImagePlugin.PngInfo()
     notes.add_text("Comment", "Nobody drew these words.", zip=True)
-    assert text_of(saved(text_picture(), tmp_path / "x.png", pnginfo=notes), options) == SENTENCE
+    assert text_of(saved(text_image(), tmp_path / "x.png", pnginfo=notes), options) == SENTENCE
 
 
-def test_a_picture_without_words_has_no_text(samples: Path, options: ParseOptions) -> None:
+def test_image_without_words_has_no_text(samples: Path, options: ParseOptions) -> None:
     with pytest.raises(NoTextFound, match=r"^The image has no readable text\.$"):
         image.parse(samples / "photo.png", reading(options))
 
 
-def test_without_time_nothing_is_read(options: ParseOptions, tmp_path: Path) -> None:
+def test_image_without_time_is_not_read(options: ParseOptions, tmp_path: Path) -> None:
     with pytest.raises(NoTextFound, match=r"readable text: the time for one file was used up\.$"):
         image.parse(
-            saved(text_picture(), tmp_path / "x.png"), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0)
+            saved(text_image(), tmp_path / "x.png"), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0)
         )
 
 
-async def test_the_process_may_do_all_that_reading_needs(options: ParseOptions, tmp_path: Path) -> None:
+async def test_ocr_works_inside_confined_process(options: ParseOptions, tmp_path: Path) -> None:
     """The process's limits on memory, files and system calls are in force; a missing language is named."""
     from app.ingestion.parsers.sandbox.pool import ParserPool
 
@@ -207,7 +207,7 @@ async def test_the_process_may_do_all_that_reading_needs(options: ParseOptions, 
     media_type = "image/webp"
     pool = ParserPool(**{**LIMITS, "parsers": {media_type: PARSERS[media_type]}}, ocr=ocr)
     buffer = io.BytesIO()
-    text_picture().save(buffer, "WEBP")
+    text_image().save(buffer, "WEBP")
     path = tmp_path / "upload"
     path.write_bytes(buffer.getvalue())
     try:

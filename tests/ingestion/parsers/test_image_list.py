@@ -57,7 +57,7 @@ def seen(document: ParsedDocument) -> list[str]:
     ],
     ids=["pdf", "pptx", "docx"],
 )
-def test_pictures_stand_in_their_sections(
+def test_images_are_in_their_sections(
     make: Callable[[Path], Path],
     parse: Callable[[Path, ParseOptions], ParsedDocument],
     order: list[str],
@@ -81,9 +81,7 @@ def test_pictures_stand_in_their_sections(
     assert "images_not_read" in [warning.code for warning in unasked.warnings]
 
 
-def test_pages_of_pictures_alone_are_their_pictures(
-    tmp_path: Path, options: ParseOptions, looking: ParseOptions
-) -> None:
+def test_pdf_pages_of_images_only_give_images(tmp_path: Path, options: ParseOptions, looking: ParseOptions) -> None:
     path = illustrated.pdf(tmp_path / "photos.pdf", text=False)
     with pytest.raises(NoTextFound):
         pdf_parser.parse(path, options)
@@ -93,7 +91,7 @@ def test_pages_of_pictures_alone_are_their_pictures(
     ]  # fmt: skip
 
 
-def test_a_logo_on_every_page_is_no_picture(tmp_path: Path, looking: ParseOptions) -> None:
+def test_logo_on_every_page_is_no_image(tmp_path: Path, looking: ParseOptions) -> None:
     path = tmp_path / "logo.pdf"
     logo = illustrated.square("red")
     with illustrated.FITZ.open() as document:
@@ -105,7 +103,7 @@ def test_a_logo_on_every_page_is_no_picture(tmp_path: Path, looking: ParseOption
     assert seen(pdf_parser.parse(path, looking)) == []
 
 
-def test_a_picture_file_is_its_own_picture(tmp_path: Path, options: ParseOptions, looking: ParseOptions) -> None:
+def test_image_file_is_one_image(tmp_path: Path, options: ParseOptions, looking: ParseOptions) -> None:
     path = tmp_path / "red.png"
     path.write_bytes(illustrated.square("red"))
     with pytest.raises(NoTextFound):
@@ -115,7 +113,7 @@ def test_a_picture_file_is_its_own_picture(tmp_path: Path, options: ParseOptions
     assert [block.kind for block in document.blocks] == [BlockKind.IMAGE]
 
 
-def test_every_page_of_a_tiff_is_a_picture(tmp_path: Path, looking: ParseOptions) -> None:
+def test_tiff_pages_are_images(tmp_path: Path, looking: ParseOptions) -> None:
     path = tmp_path / "pages.tiff"
     first, *others = (Image.new("RGB", (90, 90), colour) for colour in ("red", "green", "blue"))
     first.save(path, save_all=True, append_images=others)
@@ -153,7 +151,9 @@ def exif(orientation: int) -> Image.Exif:
     ],
     ids=["gif", "photo", "large", "turned", "deep", "cmyk", "bits"],
 )
-def test_a_picture_is_made_anew(looking: ParseOptions, data: bytes, kind: str, size: tuple[int, int]) -> None:
+def test_image_is_reencoded_without_metadata(
+    looking: ParseOptions, data: bytes, kind: str, size: tuple[int, int]
+) -> None:
     pictures = listed(looking)
     pictures.add_file(data)
     (made,) = pictures.images
@@ -164,7 +164,7 @@ def test_a_picture_is_made_anew(looking: ParseOptions, data: bytes, kind: str, s
         assert not opened.getexif()
 
 
-def test_what_is_transparent_shows_paper(looking: ParseOptions) -> None:
+def test_transparent_image_is_shown_on_white(looking: ParseOptions) -> None:
     pictures = listed(looking)
     pictures.add_file(saved(Image.new("RGBA", (80, 80), (0, 0, 0, 0)), "PNG"))
     with Image.open(io.BytesIO(pictures.images[0].data)) as opened:
@@ -182,13 +182,13 @@ def test_what_is_transparent_shows_paper(looking: ParseOptions) -> None:
     ],
     ids=["nothing", "beginning", "small", "truncated", "metafile"],
 )
-def test_what_is_no_picture_is_counted(looking: ParseOptions, data: bytes) -> None:
+def test_unreadable_image_is_counted(looking: ParseOptions, data: bytes) -> None:
     pictures = listed(looking)
     pictures.add_file(data)
     assert (pictures.images, pictures.skipped_count) == ([], 1)
 
 
-def test_no_more_than_so_many(looking: ParseOptions) -> None:
+def test_images_above_limits_are_counted(looking: ParseOptions) -> None:
     pictures = listed(looking)
     for number in range(MAX_IMAGES + 3):
         pictures.add_file(illustrated.square("red", (64 + number, 64)))
@@ -198,7 +198,7 @@ def test_no_more_than_so_many(looking: ParseOptions) -> None:
     assert (hasty.images, hasty.skipped_count) == ([], 1)
 
 
-async def test_they_come_through_the_pipe(pool: ParserPool, tmp_path: Path) -> None:
+async def test_images_arrive_from_parser_process(pool: ParserPool, tmp_path: Path) -> None:
     path = illustrated.pdf(tmp_path / "two.pdf")
     assert seen(await pool.parse(path, PDF, needs_images=True)) == ["Harbours", "red", "Rivers", "blue"]
     assert (await pool.parse(path, PDF)).images == []
@@ -211,7 +211,7 @@ def read(pieces: list[list[object]]) -> list[EncodedImage]:
     return reader.build_images()
 
 
-def test_pieces_are_put_together_again() -> None:
+def test_image_pieces_are_joined() -> None:
     large = saved(PHOTO, "BMP")
     pictures = [
         EncodedImage("image/png", 256, 256, PNG_BEGINS + large),
@@ -241,12 +241,12 @@ PNG = ["image/png", 64, 64, "iVBORw0KGgo="]
         [[number, *PNG] for number in range(MAX_IMAGES + 1)],
     ],
 )
-def test_a_child_is_not_believed(pieces: list[list[object]]) -> None:
+def test_malformed_image_pieces_are_refused(pieces: list[list[object]]) -> None:
     with pytest.raises((ValueError, TypeError, KeyError, IndexError)):
         read(pieces)
 
 
-def test_a_picture_block_is_never_empty(looking: ParseOptions) -> None:
+def test_image_block_is_never_empty(looking: ParseOptions) -> None:
     blocks = BlockList(looking)
     pictures = ImageList(blocks, looking)
     pictures.add_file(illustrated.square("red"), slide=3)

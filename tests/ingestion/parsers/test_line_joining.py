@@ -38,13 +38,13 @@ ALPHABET = [
     ],
     ids=ascii,
 )
-def test_lines_and_where_they_are(parts: list[str], joined: str, lines: list[str]) -> None:
+def test_join_lines_returns_text_and_ranges(parts: list[str], joined: str, lines: list[str]) -> None:
     text, ranges = join_lines(parts, find_hyphenated_words([TextLine(0, 0, 9, 9, 9, "the One-way fee")]))
     assert text == joined
     assert [text[start:end] for start, end in ranges] == lines
 
 
-def test_any_lines_are_found_again() -> None:
+def test_join_lines_random_lines_are_found_again() -> None:
     rng = random.Random(15)
     dropped = 0
     for _ in range(5000):
@@ -68,7 +68,7 @@ def test_any_lines_are_found_again() -> None:
     assert dropped > 50
 
 
-def test_long_words_take_no_time() -> None:
+def test_join_lines_long_words_take_linear_time() -> None:
     """Guards against quadratic time: the test would hang."""
     text, ranges = join_lines(["x" * 300_000 + "-", "y"] * 20)
     assert len(ranges) == 40

@@ -67,7 +67,7 @@ def parsed(content: bytes | str, directory: Path, options: ParseOptions) -> Pars
 
 
 @pytest.mark.parametrize("line_break", ["\n", "\r\n"])
-def test_a_letter(line_break: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_mail_message_is_read(line_break: str, tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(LETTER.replace("\n", line_break), tmp_path, options)
     assert document.title == "Grüße from Bonn"
     assert [(block.kind.value, block.text) for block in document.blocks] == [
@@ -110,7 +110,7 @@ def test_a_letter(line_break: str, tmp_path: Path, options: ParseOptions) -> Non
         ("A line that is no header\n\ntext", ["A line that is no header", "text"]),
     ],
 )
-def test_bodies(rest: str, texts: list[str], tmp_path: Path, options: ParseOptions) -> None:
+def test_mail_bodies_better_text_is_chosen(rest: str, texts: list[str], tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(f"From: a@example.org\n{rest}", tmp_path, options)
     assert [block.text for block in document.blocks] == ["From: a@example.org", *texts]
 
@@ -125,19 +125,19 @@ def test_bodies(rest: str, texts: list[str], tmp_path: Path, options: ParseOptio
         ("To: " + "(" * 5000, "To: " + "(" * 2000),
     ],
 )
-def test_headers_that_break_the_rules(header: str, shown: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_mail_invalid_headers_are_shown(header: str, shown: str, tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(f"{header}\n\ntext", tmp_path, options)
     assert document.blocks[0].text == shown
 
 
-def test_many_attachments_are_counted(tmp_path: Path, options: ParseOptions) -> None:
+def test_mail_many_attachments_are_counted(tmp_path: Path, options: ParseOptions) -> None:
     parts = "".join(f"--X\nContent-Type: image/png; name=p{number}.png\n\nx\n" for number in range(30))
     document = parsed(f"From: a\nContent-Type: multipart/mixed; boundary=X\n\n{parts}--X--", tmp_path, options)
     assert document.warnings[0].message.startswith("30 attachments were not read: p0.png, p1.png, ")
     assert document.warnings[0].message.endswith(", p19.png and 10 more.")
 
 
-def test_messages_are_read_to_a_depth(tmp_path: Path, options: ParseOptions) -> None:
+def test_mail_nested_messages_are_read_to_a_depth(tmp_path: Path, options: ParseOptions) -> None:
     inner = "".join(f"Subject: level {number}\nContent-Type: message/rfc822\n\n" for number in range(MAX_DEPTH + 2))
     document = parsed(f"{inner}Subject: last\n\ntext", tmp_path, options)
     headings = [block.text for block in document.blocks if block.kind.value == "heading"]
@@ -159,6 +159,8 @@ def test_messages_are_read_to_a_depth(tmp_path: Path, options: ParseOptions) -> 
     ],
     ids=["prose", "binary", "nested", "pgp", "smime", "parts", "text", "lines"],
 )
-def test_what_is_refused(content: bytes | str, error: type[Exception], tmp_path: Path, options: ParseOptions) -> None:
+def test_mail_other_content_is_refused(
+    content: bytes | str, error: type[Exception], tmp_path: Path, options: ParseOptions
+) -> None:
     with pytest.raises(error):
         parsed(content, tmp_path, options)

@@ -15,7 +15,7 @@ def blocks_of(markup: str, path: Path, options: ParseOptions) -> list[tuple[Bloc
     return [(block.kind, block.text) for block in parser.parse(path, options).blocks]
 
 
-def test_the_page_without_its_boilerplate(samples: Path, options: ParseOptions) -> None:
+def test_html_page_is_read_without_boilerplate(samples: Path, options: ParseOptions) -> None:
     document = html.parse(samples / "page.html", options)
     assert document.title == "Opening hours"
     assert [(block.kind.value, block.level, block.text) for block in document.blocks] == [
@@ -34,7 +34,7 @@ def test_the_page_without_its_boilerplate(samples: Path, options: ParseOptions) 
     ]
 
 
-def test_the_notes(samples: Path, options: ParseOptions) -> None:
+def test_markdown_notes_are_read(samples: Path, options: ParseOptions) -> None:
     document = markdown.parse(samples / "notes.md", options)
     assert document.title == "Field notes"
     assert [(block.kind.value, block.level, block.text) for block in document.blocks] == [
@@ -51,13 +51,13 @@ def test_the_notes(samples: Path, options: ParseOptions) -> None:
     ]
 
 
-def test_empty_elements_of_xhtml_are_whole(tmp_path: Path, options: ParseOptions) -> None:
+def test_xhtml_empty_elements_are_closed(tmp_path: Path, options: ParseOptions) -> None:
     page = '<?xml version="1.0"?><html><head><title/></head><body><p/><p>All <i/>of it.</p></body></html>'
     assert blocks_of(page, tmp_path / "a.html", options) == [(BlockKind.PARAGRAPH, "All of it.")]
 
 
 @pytest.mark.parametrize("markup", ["<pre>a{}b\n</pre>", "```\na{}b\n```"])
-def test_a_long_run_of_spaces_is_no_work(markup: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_long_run_of_spaces_takes_linear_time(markup: str, tmp_path: Path, options: ParseOptions) -> None:
     """In quadratic time, the test would take a minute."""
     path = tmp_path / ("a.html" if markup.startswith("<") else "a.md")
     [(kind, text)] = blocks_of(markup.format(" " * 90_000), path, options)
@@ -77,7 +77,7 @@ def test_a_long_run_of_spaces_is_no_work(markup: str, tmp_path: Path, options: P
         ("<div>" * 600 + "deep", [(BlockKind.PARAGRAPH, "deep")]),
     ],
 )
-def test_html_fragments(
+def test_html_fragments_give_blocks(
     markup: str, blocks: list[tuple[BlockKind, str]], tmp_path: Path, options: ParseOptions
 ) -> None:
     assert blocks_of(markup, tmp_path / "page.html", options) == blocks
@@ -93,14 +93,14 @@ def test_html_fragments(
         ("7) seven", [(BlockKind.LIST_ITEM, "7. seven")]),
     ],
 )
-def test_markdown_fragments(
+def test_markdown_fragments_give_blocks(
     markup: str, blocks: list[tuple[BlockKind, str]], tmp_path: Path, options: ParseOptions
 ) -> None:
     assert blocks_of(markup, tmp_path / "page.md", options) == blocks
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252", "koi8-r"])
-def test_html_says_its_encoding(encoding: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_html_declared_encoding_is_used(encoding: str, tmp_path: Path, options: ParseOptions) -> None:
     word = "Привет" if encoding == "koi8-r" else "Größe"
     label = "iso-8859-1" if encoding == "cp1252" else encoding
     path = tmp_path / "page.html"

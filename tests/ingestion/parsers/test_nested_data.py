@@ -83,7 +83,9 @@ def blocks_of(content: str | bytes, suffix: str, directory: Path, options: Parse
         (" \n", []),
     ],
 )  # fmt: skip
-def test_json(content: str | bytes, blocks: list[tuple[str, int, str]], tmp_path: Path, options: ParseOptions) -> None:
+def test_json_gives_blocks(
+    content: str | bytes, blocks: list[tuple[str, int, str]], tmp_path: Path, options: ParseOptions
+) -> None:
     assert blocks_of(content, "json", tmp_path, options) == blocks
 
 
@@ -91,12 +93,12 @@ def test_json(content: str | bytes, blocks: list[tuple[str, int, str]], tmp_path
     ("content", "title"),
     [('{"name": "b", "title": " A "}', "A"), ('{"name": "b", "title": 1}', "b"), ('{"title": {}}', None), ("[]", None)],
 )
-def test_titles_of_json(content: str, title: str | None, tmp_path: Path, options: ParseOptions) -> None:
+def test_json_title_is_found(content: str, title: str | None, tmp_path: Path, options: ParseOptions) -> None:
     expected = "1" if title == "b" else title
     assert parsed(content, "json", tmp_path, options).title == expected
 
 
-def test_damaged_lines_are_counted(tmp_path: Path, options: ParseOptions) -> None:
+def test_json_damaged_lines_are_counted(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed('{"a": 1}\n{"a": \n{"a": 3}\n', "json", tmp_path, options)
     assert [block.text for block in document.blocks] == ["a: 1", "a: 3"]
     assert document.warnings == [ServiceWarning("lines_not_read", "1 of 3 lines are damaged and were not read.")]
@@ -122,7 +124,7 @@ def test_damaged_lines_are_counted(tmp_path: Path, options: ParseOptions) -> Non
         "long name", "long names", "text",
     ],
 )  # fmt: skip
-def test_json_that_is_refused(
+def test_json_too_deep_or_invalid_is_refused(
     content: str | bytes, error: type[Exception] | None, tmp_path: Path, options: ParseOptions
 ) -> None:
     if error is None:
@@ -176,7 +178,9 @@ def test_json_that_is_refused(
         ("", []),
     ],
 )  # fmt: skip
-def test_xml(content: str | bytes, blocks: list[tuple[str, int, str]], tmp_path: Path, options: ParseOptions) -> None:
+def test_xml_gives_blocks(
+    content: str | bytes, blocks: list[tuple[str, int, str]], tmp_path: Path, options: ParseOptions
+) -> None:
     data = content.encode("latin-1") if isinstance(content, str) else content
     assert blocks_of(data, "xml", tmp_path, options) == blocks
 
@@ -189,7 +193,7 @@ def test_xml(content: str | bytes, blocks: list[tuple[str, int, str]], tmp_path:
         ("<list><book><title>x</title></book><book><title>y</title></book></list>", None),
     ],
 )
-def test_titles_of_xml(content: str, title: str | None, tmp_path: Path, options: ParseOptions) -> None:
+def test_xml_title_is_found(content: str, title: str | None, tmp_path: Path, options: ParseOptions) -> None:
     assert parsed(content, "xml", tmp_path, options).title == title
 
 
@@ -206,7 +210,7 @@ def test_titles_of_xml(content: str, title: str | None, tmp_path: Path, options:
     ],
     ids=["crossed", "cut off", "prose", "binary", "a billion laughs", "deep", "text"],
 )
-def test_xml_that_is_refused(
+def test_xml_invalid_or_dangerous_is_refused(
     content: str | bytes, error: type[Exception], tmp_path: Path, options: ParseOptions
 ) -> None:
     with pytest.raises(error):

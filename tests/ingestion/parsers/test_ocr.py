@@ -15,7 +15,7 @@ from app.ingestion.parsers.formats.pdf.ocr import (
 )
 from app.ingestion.parsers.toolkit.tessdata import find_language_data
 from app.warnings import ServiceWarning
-from tests.ingestion.parsers.images import NOWHERE, SENTENCE, reading, text_picture
+from tests.ingestion.parsers.images import NOWHERE, SENTENCE, reading, text_image
 
 
 def install(directory: Path, *languages: str) -> Path:
@@ -25,7 +25,7 @@ def install(directory: Path, *languages: str) -> Path:
     return directory
 
 
-def test_the_first_known_directory_with_any_of_the_languages_is_taken(tmp_path: Path) -> None:
+def test_find_language_data_first_directory_with_a_language_wins(tmp_path: Path) -> None:
     known = [tmp_path / "none", install(tmp_path / "a", "fra"), install(tmp_path / "b", "deu"), install(tmp_path / "c")]
     assert find_language_data(["eng", "deu"], None, default_directories=known) == LanguageData(
         str(known[2]), ("deu",), ("eng",)
@@ -34,7 +34,7 @@ def test_the_first_known_directory_with_any_of_the_languages_is_taken(tmp_path: 
     assert find_language_data(["eng"], None, default_directories=known) == LanguageData(missing=("eng",))
 
 
-def test_a_directory_that_is_named_is_the_only_one(tmp_path: Path) -> None:
+def test_find_language_data_configured_directory_is_the_only_one(tmp_path: Path) -> None:
     known, named = [install(tmp_path / "known", "eng")], install(tmp_path / "named", "deu")
     assert find_language_data(["eng"], named, default_directories=known) == LanguageData(missing=("eng",))
     assert find_language_data(["deu", "eng"], named, default_directories=known) == LanguageData(
@@ -51,19 +51,21 @@ def test_a_directory_that_is_named_is_the_only_one(tmp_path: Path) -> None:
         (NOWHERE, 1000.0, ""),
     ],
 )
-def test_what_stands_in_the_way(ocr: LanguageData, seconds: float, obstacle: str, options: ParseOptions) -> None:
+def test_ocr_engine_names_reason_if_unavailable(
+    ocr: LanguageData, seconds: float, obstacle: str, options: ParseOptions
+) -> None:
     assert OcrEngine(replace(options, ocr=ocr, cpu_timeout_seconds=seconds)).unavailable_reason == obstacle
 
 
-def test_a_picture_is_read_line_by_line(options: ParseOptions) -> None:
-    grey = text_picture(f"{SENTENCE} It is green.", width=220).convert("L")
+def test_ocr_reads_image_line_by_line(options: ParseOptions) -> None:
+    grey = text_image(f"{SENTENCE} It is green.", width=220).convert("L")
     first, second = OcrEngine(reading(options)).read_image(grey.tobytes(), *grey.size)
     assert f"{first.text} {second.text}" == f"{SENTENCE} It is green."
     assert first.y0 < first.y1 < second.y1
     assert first.size == second.size
 
 
-def test_nothing_is_begun_that_may_not_be_done_in_time(options: ParseOptions) -> None:
+def test_ocr_starts_only_images_that_fit_in_time(options: ParseOptions) -> None:
     """80 of 100 seconds are for OCR. An image took 30 seconds, so that another one fits at 49 seconds and not at 50."""
     times = iter([0.0, 0.0, 30.0, 49.0, 50.0])
     limits = replace(reading(options), cpu_timeout_seconds=100.0, wall_clock_timeout_seconds=10_000.0)
@@ -82,11 +84,11 @@ def test_nothing_is_begun_that_may_not_be_done_in_time(options: ParseOptions) ->
         (range(1, 81, 2), f"Pages {', '.join(map(str, range(1, 61, 2)))} and 10 more ranges"),
     ],
 )
-def test_page_list(numbers: list[int], text: str) -> None:
+def test_format_page_ranges_joins_consecutive_pages(numbers: list[int], text: str) -> None:
     assert format_page_ranges(numbers) == text
 
 
-def test_what_is_missing_is_named() -> None:
+def test_ocr_missing_languages_are_named() -> None:
     assert format_install_hint(LanguageData(missing=("eng", "chi_sim"))).endswith(
         "tesseract-ocr-eng tesseract-ocr-chi-sim)"
     )

@@ -9,7 +9,7 @@ from app.ingestion.parsers.formats.pdf import pdf_parser
 from app.ingestion.types import BlockKind, CorruptFile
 
 
-def test_the_handbook_has_headings_tables_and_no_running_headers(demo: Path, options: ParseOptions) -> None:
+def test_pdf_handbook_has_headings_tables_and_no_running_headers(demo: Path, options: ParseOptions) -> None:
     document = pdf_parser.parse(demo / "handbook.pdf", options)
     text = "\n".join(block.text for block in document.blocks)
     headings = [(block.level, block.text, block.page) for block in document.blocks if block.kind is BlockKind.HEADING]
@@ -26,7 +26,7 @@ def test_the_handbook_has_headings_tables_and_no_running_headers(demo: Path, opt
 
 
 @pytest.mark.parametrize("name", ["two_columns.pdf", "owner_password.pdf"])
-def test_columns_are_read_one_after_the_other(name: str, samples: Path, options: ParseOptions) -> None:
+def test_pdf_columns_are_read_in_order(name: str, samples: Path, options: ParseOptions) -> None:
     title, left, right = pdf_parser.parse(samples / name, options).blocks
     assert (title.kind, title.text) == (BlockKind.HEADING, "Harbours and mountains in one document")
     assert left.text.count("The left column tells of harbours.") == 6
@@ -34,13 +34,13 @@ def test_columns_are_read_one_after_the_other(name: str, samples: Path, options:
     assert right.text.count("Whoever comes late finds soup on the stove.") == 6
 
 
-def test_the_outline_names_headings_that_look_like_text(samples: Path, options: ParseOptions) -> None:
+def test_pdf_outline_marks_headings(samples: Path, options: ParseOptions) -> None:
     document = pdf_parser.parse(samples / "outline.pdf", options)
     headings = [(block.level, block.text, block.page) for block in document.blocks if block.kind is BlockKind.HEADING]
     assert headings == [(1, "1 First chapter", 1), (2, "2 A part of it", 2), (1, "3 Second chapter", 3)]
 
 
-def test_a_file_cut_off_later_keeps_what_can_be_read(demo: Path, tmp_path: Path, options: ParseOptions) -> None:
+def test_pdf_truncated_file_is_repaired_with_warning(demo: Path, tmp_path: Path, options: ParseOptions) -> None:
     data = (demo / "handbook.pdf").read_bytes()
     path = tmp_path / "cut.pdf"
     path.write_bytes(data[: len(data) - 400])
@@ -50,7 +50,7 @@ def test_a_file_cut_off_later_keeps_what_can_be_read(demo: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize("content", [b"", b"%PDF-1.7\n", b"%PDF-1.7\n" + bytes(5000), b"not a pdf at all"])
-def test_what_is_no_pdf_is_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
+def test_pdf_other_content_is_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "bad.pdf"
     path.write_bytes(content)
     with pytest.raises(CorruptFile):

@@ -17,7 +17,7 @@ def column(x: float, start: float, name: str, count: int = 6) -> list[TextLine]:
     return [line(x, start + 12 * number, f"{name} line {number} of many words here") for number in range(count)]
 
 
-def test_full_width_lines_part_columns_into_bands() -> None:
+def test_layout_full_width_lines_divide_columns() -> None:
     upper = [*column(0, 40, "A"), *column(220, 40, "B")]
     lower = [*column(0, 160, "C"), *column(220, 160, "D")]
     page = [line(0, 0, "Title", width=420, size=20), *upper, line(0, 130, "Between", width=420, size=14), *lower]
@@ -25,7 +25,7 @@ def test_full_width_lines_part_columns_into_bands() -> None:
     assert [text.split()[0] for text in texts(shuffled)] == ["Title", "A", "B", "Between", "C", "D"]
 
 
-def test_short_cells_side_by_side_are_a_table_not_columns() -> None:
+def test_layout_short_cells_are_table() -> None:
     rows = [[line(x, y, f"r{y // 20}c{x // 100}", width=40) for x in (0, 100, 200)] for y in (0, 20, 40)]
     groups = list(group_page_lines([cell for row in reversed(rows) for cell in row]))
     assert [group.rows for group in groups] == [
@@ -33,7 +33,7 @@ def test_short_cells_side_by_side_are_a_table_not_columns() -> None:
     ]
 
 
-def test_wide_word_spaces_of_justified_prose_are_no_table() -> None:
+def test_layout_wide_word_spaces_are_no_table() -> None:
     pieces = []
     for number, gap in enumerate((60, 120, 90, 150)):
         y = 12 * number
@@ -53,14 +53,14 @@ def test_wide_word_spaces_of_justified_prose_are_no_table() -> None:
         (line(0, 12, "set larger", size=14), 2),
     ],
 )
-def test_where_paragraphs_break(second: TextLine, paragraphs: int) -> None:
+def test_layout_paragraph_breaks_are_found(second: TextLine, paragraphs: int) -> None:
     assert len(texts([line(0, 0, "A first line that"), second])) == paragraphs
 
 
-def test_vertical_text_comes_last() -> None:
+def test_layout_vertical_text_comes_last() -> None:
     stamp = TextLine(0, 0, 10, 300, 10, "arXiv stamp")
     assert texts([stamp, line(20, 0, "The text.")]) == ["The text.", "arXiv stamp"]
 
 
-def test_an_empty_page_has_no_groups() -> None:
+def test_layout_empty_page_has_no_groups() -> None:
     assert texts([]) == []

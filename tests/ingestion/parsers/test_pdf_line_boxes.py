@@ -18,7 +18,7 @@ from app.ingestion.parsers.sandbox.protocol import MAX_BLOCK_LINES
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.tree import build_tree
 from app.ingestion.types import DocumentTree, LineLayout
-from tests.ingestion.parsers.images import FITZ, SENTENCE, png, reading, text_picture
+from tests.ingestion.parsers.images import FITZ, SENTENCE, png, reading, text_image
 
 Box = tuple[int, ...]
 # Each line has another colour, so that it can be found in the rendered page.
@@ -51,7 +51,7 @@ def seen(page: Any, colour: tuple[float, float, float]) -> Box:
 @pytest.mark.parametrize("rotation", [0, 90, 180, 270])
 @pytest.mark.parametrize("cut", [None, (15, 30, 290, 170)], ids=["whole", "cropped"])
 @pytest.mark.parametrize("unit", [1, 2])
-def test_boxes_lie_where_the_lines_are_seen(
+def test_pdf_boxes_are_at_visible_lines(
     rotation: int, cut: Box | None, unit: int, tmp_path: Path, options: ParseOptions
 ) -> None:
     with FITZ.open() as document:
@@ -79,10 +79,10 @@ def test_boxes_lie_where_the_lines_are_seen(
             assert all(-5 * unit <= one <= 80 * unit for one in slack), (text, ink, box)
 
 
-def test_a_page_that_is_read_by_ocr_has_boxes_as_it_looks(tmp_path: Path, options: ParseOptions) -> None:
+def test_pdf_ocr_page_has_boxes(tmp_path: Path, options: ParseOptions) -> None:
     with FITZ.open() as document:
         page = document.new_page(width=100, height=330)
-        page.insert_image(page.rect, stream=png(text_picture()), rotate=90)
+        page.insert_image(page.rect, stream=png(text_image()), rotate=90)
         page.set_rotation(90)
         document.save(tmp_path / "scan.pdf")
     tree = tree_of(tmp_path / "scan.pdf", reading(options))
@@ -95,7 +95,7 @@ def test_a_page_that_is_read_by_ocr_has_boxes_as_it_looks(tmp_path: Path, option
     assert top - 60 < y0 < y1 < bottom + 60  # OCR is less exact in heights than in widths
 
 
-def test_what_lies_beyond_the_paper_has_no_box(tmp_path: Path, options: ParseOptions) -> None:
+def test_pdf_text_outside_page_has_no_box(tmp_path: Path, options: ParseOptions) -> None:
     page = PdfPage(1, shown_size=(100.0, 50.0))
     lines = [TextLine(*box, size=10, text="x") for box in ((-5, 1, 20, 11), (90, 45, 120, 60), (101, 1, 130, 11))]
     printed = LineBoxBuilder([page]).build_layout(1, lines, [(0, 1), (2, 3), (4, 5)])
@@ -106,7 +106,7 @@ def test_what_lies_beyond_the_paper_has_no_box(tmp_path: Path, options: ParseOpt
         assert LineBoxBuilder([PdfPage(1, shown_size=shown, rotation=90)]).build_layout(1, lines, [(0, 1)] * 3) is None
 
 
-def test_a_block_of_far_too_many_lines_has_boxes_for_the_first() -> None:
+def test_pdf_block_with_too_many_lines_has_boxes_for_first_lines() -> None:
     lines = [TextLine(1, 1, 2, 2, 1, "x")] * (MAX_BLOCK_LINES + 1)
     printed = LineBoxBuilder([PdfPage(1, shown_size=(9.0, 9.0))]).build_layout(
         1, lines, [(at, at + 1) for at in range(len(lines))]
@@ -116,7 +116,7 @@ def test_a_block_of_far_too_many_lines_has_boxes_for_the_first() -> None:
 
 
 @pytest.mark.parametrize("name", ["two_columns.pdf", "outline.pdf", "handbook.pdf"])
-def test_every_box_holds_the_words_of_its_line(name: str, samples: Path, demo: Path, options: ParseOptions) -> None:
+def test_pdf_boxes_contain_words_of_their_line(name: str, samples: Path, demo: Path, options: ParseOptions) -> None:
     path = (demo if name == "handbook.pdf" else samples) / name
     tree = tree_of(path, options)
     found = list(places(tree))
@@ -134,7 +134,7 @@ def test_every_box_holds_the_words_of_its_line(name: str, samples: Path, demo: P
         assert len("".join(inside)) <= len(text) + 1, (text, inside)
 
 
-def test_ranges_follow_each_other(demo: Path, options: ParseOptions) -> None:
+def test_pdf_line_ranges_follow_each_other(demo: Path, options: ParseOptions) -> None:
     tree = tree_of(demo / "handbook.pdf", options)
     assert list(tree.line_layouts) == list(range(1, 9))
     ranges = [place for printed in tree.line_layouts.values() for place in line_ranges(printed)]
@@ -146,7 +146,7 @@ def line_ranges(printed: LineLayout) -> list[tuple[int, int]]:
     return list(zip(printed.lines[::6], printed.lines[1::6], strict=True))
 
 
-def test_rows_of_a_table_have_their_lines() -> None:
+def test_pdf_table_rows_have_line_ranges() -> None:
     words = [["name", "number"], ["amber | resin", "1"], ["\x01", "\x02"], ["", "2"]]
     cells = [
         [TextLine(100 * x, 20 * y, 100 * x + 40, 20 * y + 10, 10, word) for x, word in enumerate(row)]

@@ -11,7 +11,7 @@ from app.ingestion.parsers import LanguageData, ParseOptions
 from app.ingestion.parsers.formats.pdf import pdf_parser
 from app.ingestion.types import BlockKind, NoTextFound
 from app.warnings import ServiceWarning
-from tests.ingestion.parsers.images import FITZ, NOWHERE, SENTENCE, png, reading, text_picture
+from tests.ingestion.parsers.images import FITZ, NOWHERE, SENTENCE, png, reading, text_image
 
 TEXT = "This page has a line of text."
 NOT_INSTALLED = "no OCR language data is installed"
@@ -55,14 +55,14 @@ def book() -> PdfBuilder:
     return PdfBuilder()
 
 
-SCAN = (png(text_picture()), (0.0, 0.0, 330.0, 100.0))
+SCAN = (png(text_image()), (0.0, 0.0, 330.0, 100.0))
 
 
-def picture(number: int, *, side: int = 80) -> bytes:
+def image_file(number: int, *, side: int = 80) -> bytes:
     return png(Image.new("RGB", (side, side), (number, 0, 0)))
 
 
-def test_pages_that_look_like_scans_are_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+def test_pdf_pages_that_look_like_scans_are_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     for is_scan in [False, True, False, True, True, True, False]:
         book.page("", SCAN) if is_scan else book.page()
     document = pdf_parser.parse(book.save(tmp_path), options)
@@ -72,7 +72,7 @@ def test_pages_that_look_like_scans_are_named(book: PdfBuilder, options: ParseOp
     ]
 
 
-def test_one_page_that_looks_like_a_scan_is_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+def test_pdf_one_page_that_looks_like_scan_is_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)
     document = pdf_parser.parse(book.save(tmp_path), replace(options, ocr=NOWHERE, wall_clock_timeout_seconds=0.0))
@@ -83,7 +83,7 @@ def test_one_page_that_looks_like_a_scan_is_named(book: PdfBuilder, options: Par
     ]
 
 
-def test_scans_alone_say_what_to_install(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+def test_pdf_of_scans_only_names_packages_to_install(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.page("", SCAN)
     ocr = LanguageData(missing=("eng", "deu"))
     with pytest.raises(
@@ -92,10 +92,10 @@ def test_scans_alone_say_what_to_install(book: PdfBuilder, options: ParseOptions
         pdf_parser.parse(book.save(tmp_path), replace(options, ocr=ocr))
 
 
-def test_scans_are_read_among_other_pages(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+def test_pdf_scans_among_other_pages_are_read(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)
-    book.page("", (picture(1), (0, 0, 400, 400)))
+    book.page("", (image_file(1), (0, 0, 400, 400)))
     document = pdf_parser.parse(book.save(tmp_path), reading(options))
     assert [(block.kind, block.page, block.text) for block in document.blocks] == [
         (BlockKind.PARAGRAPH, 1, TEXT),
@@ -106,26 +106,26 @@ def test_scans_are_read_among_other_pages(book: PdfBuilder, options: ParseOption
     ]
 
 
-def test_a_scan_that_lies_sideways_in_its_page_is_read(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
-    turned = png(text_picture().transpose(Image.Transpose.ROTATE_90))
+def test_pdf_rotated_scan_is_read(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+    turned = png(text_image().transpose(Image.Transpose.ROTATE_90))
     book.page("", (turned, (0, 0, 100, 330))).set_rotation(90)
     assert [block.text for block in pdf_parser.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
 
 
-def test_large_letters_in_a_scan_are_a_heading(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
-    title = png(text_picture("Harbour rules", size=24))
+def test_pdf_large_letters_in_scan_are_heading(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+    title = png(text_image("Harbour rules", size=24))
     book.page("", (title, (0, 0, 330, 100)), (SCAN[0], (0, 100, 330, 200)), (SCAN[0], (0, 200, 330, 300)))
     blocks = pdf_parser.parse(book.save(tmp_path), reading(options)).blocks
     assert [(block.kind, block.level) for block in blocks] == [(BlockKind.HEADING, 1)] + 2 * [(BlockKind.PARAGRAPH, 0)]
     assert blocks[0].text == "Harbour rules"
 
 
-def test_a_font_without_characters_is_read_as_it_looks(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+def test_pdf_unreadable_font_is_read_by_ocr(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
     assert [block.text for block in pdf_parser.parse(book.save(tmp_path), reading(options)).blocks] == [SENTENCE]
 
 
-def test_a_font_without_characters_is_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+def test_pdf_unreadable_font_is_named(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
     path = book.save(tmp_path)
     with pytest.raises(
@@ -134,7 +134,7 @@ def test_a_font_without_characters_is_named(book: PdfBuilder, options: ParseOpti
         pdf_parser.parse(path, options)
 
 
-def test_garbled_pages_are_counted(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
+def test_pdf_garbled_pages_are_counted(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.garbled_page()
     book.pdf.new_page().insert_text((50, 50), TEXT, fontname="tiro")
     document = pdf_parser.parse(book.save(tmp_path), options)
@@ -150,23 +150,25 @@ PLACE, LOGO_PLACE = (20.0, 20.0, 200.0, 200.0), (300.0, 20.0, 380.0, 100.0)
 @pytest.mark.parametrize(
     ("pages", "warnings"),
     [
-        pytest.param([[(picture(1), PLACE)]], [ServiceWarning("images_not_read", "1 image was not read.")], id="one"),
         pytest.param(
-            [[(picture(n), PLACE), (picture(9), LOGO_PLACE)] for n in range(4)],
+            [[(image_file(1), PLACE)]], [ServiceWarning("images_not_read", "1 image was not read.")], id="one"
+        ),
+        pytest.param(
+            [[(image_file(n), PLACE), (image_file(9), LOGO_PLACE)] for n in range(4)],
             [ServiceWarning("images_not_read", "4 images were not read.")],
             id="four and a logo on every page",
         ),
         pytest.param(
-            [[(picture(1), PLACE)], [(picture(1), PLACE)]],
+            [[(image_file(1), PLACE)], [(image_file(1), PLACE)]],
             [ServiceWarning("images_not_read", "1 image was not read.")],
             id="one twice",
         ),
-        pytest.param([[(picture(1, side=63), PLACE)]], [], id="an icon"),
-        pytest.param([[(picture(1), (0.0, 0.0, 400.0, 400.0))]], [], id="the paper"),
+        pytest.param([[(image_file(1, side=63), PLACE)]], [], id="an icon"),
+        pytest.param([[(image_file(1), (0.0, 0.0, 400.0, 400.0))]], [], id="the paper"),
         pytest.param([[]], [], id="none"),
     ],
 )
-def test_pictures_beside_text_are_counted(
+def test_pdf_images_with_text_are_counted(
     pages: list[list[tuple[bytes, tuple[float, float, float, float]]]],
     warnings: list[ServiceWarning],
     book: PdfBuilder,

@@ -31,12 +31,12 @@ def source(types: object, extensions: object, *, parse: str = "def parse(path, o
     return f"supported_media_types = {types!r}\nsupported_extensions = {extensions!r}\n{parse}\n"
 
 
-def test_without_plugins_there_are_ours() -> None:
+def test_load_parsers_without_plugins_are_built_in() -> None:
     assert load_installed_parsers() == PARSERS
     assert list_plugin_types(load_installed_parsers()) == {}
 
 
-def test_the_extensions_lead_to_the_first_type(plugins: Plugins) -> None:
+def test_plugin_parser_extensions_belong_to_first_type(plugins: Plugins) -> None:
     plugins.add("cards", source(["Text/VCard", "text/x-vcard"], [".VCF", "vcard", "vcf"]), parsers={"cards": "cards"})
     found = load_installed_parsers()
     assert {name: found[name] for name in found.keys() - PARSERS.keys()} == {
@@ -64,7 +64,7 @@ def test_the_extensions_lead_to_the_first_type(plugins: Plugins) -> None:
     ],
     ids=lambda value: value if value.startswith("p_") else "",
 )
-def test_one_that_is_none_is_left_out(
+def test_plugin_parser_invalid_module_is_skipped(
     plugins: Plugins, caplog: pytest.LogCaptureFixture, name: str, text: str, reason: str
 ) -> None:
     plugins.add(name, text, parsers={name: name})
@@ -74,13 +74,13 @@ def test_one_that_is_none_is_left_out(
     assert reason in record.__dict__["event_fields"]["reason"]
 
 
-def test_an_entry_point_names_a_module(plugins: Plugins) -> None:
+def test_plugin_parser_entry_point_must_be_module(plugins: Plugins) -> None:
     plugins.add("p_object", source(["text/x-mine"], []) + "this = __import__('sys').modules[__name__]",
                 parsers={"it": "p_object:this"})  # fmt: skip
     assert load_installed_parsers() == PARSERS
 
 
-def test_of_two_for_one_extension_the_first_wins(plugins: Plugins) -> None:
+def test_plugin_parser_first_of_two_for_one_extension_wins(plugins: Plugins) -> None:
     plugins.add("p_second", source(["text/x-two"], ["mine"]), parsers={"b": "p_second"})
     plugins.add("p_first", source(["text/x-one"], ["mine"]), parsers={"a": "p_first"})
     assert list(list_plugin_types(load_installed_parsers())) == ["text/x-one"]
@@ -109,7 +109,7 @@ async def pool() -> ParserPool:
     ("command", "error", "wall_seconds"),
     [("sleep", ParserTimeout, 3), ("eat", ParserOutOfMemory, 60), ("fail", CorruptFile, 60)],
 )
-async def test_the_limits_are_the_same(
+async def test_plugin_parser_has_same_limits(
     tmp_path: Path, command: str, error: type[Exception], wall_seconds: float
 ) -> None:
     (tmp_path / "file").write_text(command)
@@ -127,7 +127,7 @@ async def test_parse_plugin_warnings_become_pairs_of_code_and_message(pool: Pars
     ]
 
 
-async def test_one_that_the_child_cannot_import_stops_no_other(pool: ParserPool, tmp_path: Path) -> None:
+async def test_plugin_parser_that_cannot_be_imported_stops_no_other(pool: ParserPool, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("A text.")
     with pytest.raises(UnsupportedFormat):
         await pool.parse(tmp_path / "file", "text/x-gone")

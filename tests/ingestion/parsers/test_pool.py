@@ -62,7 +62,7 @@ def wait_until_dead(pid: int) -> bool:
         ("giant 200000", {"max_characters": 1000}, ParserCrashed),
     ],
 )
-async def test_a_broken_limit_is_a_clear_error_and_the_pool_works_on(
+async def test_exceeded_limit_is_error_and_pool_continues(
     command: str, limits: dict[str, int], error: type[IngestionError], open_pool: OpenPool, tmp_path: Path
 ) -> None:
     pool = open_pool(**limits)
@@ -92,7 +92,7 @@ async def test_a_broken_limit_is_a_clear_error_and_the_pool_works_on(
         ('raw {"done":{"title":null,"page_count":1,"warnings":[["a_code",1]]},"resident_mb":1}', ParserCrashed),
     ],
 )
-async def test_a_child_out_of_order_is_a_clear_error_and_the_pool_works_on(
+async def test_misbehaving_child_is_error_and_pool_continues(
     command: str, error: type[IngestionError], bad_pool: ParserPool, tmp_path: Path
 ) -> None:
     with pytest.raises(error) as caught:
@@ -112,17 +112,21 @@ async def test_a_child_out_of_order_is_a_clear_error_and_the_pool_works_on(
         ("nothing", "no exception"),
     ],
 )
-async def test_what_a_parser_may_not_do(action: str, outcome: str, bad_pool: ParserPool, tmp_path: Path) -> None:
+async def test_parser_forbidden_action_fails(action: str, outcome: str, bad_pool: ParserPool, tmp_path: Path) -> None:
     assert await text_of(bad_pool, tmp_path, f"attempt {action}") == outcome
 
 
-async def test_the_child_sees_no_secrets(open_pool: OpenPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parser_child_environment_has_no_secrets(
+    open_pool: OpenPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CARREL_OPERATOR_KEY", "secret")
     names = (await text_of(open_pool(), tmp_path, "environment")).split()
     assert set(names) <= {"PATH", "LANG", "LC_CTYPE", "MALLOC_ARENA_MAX", "ORT_DISABLE_TELEMETRY"}
 
 
-async def test_a_child_serves_many_documents_and_is_replaced_after_a_kill(open_pool: OpenPool, tmp_path: Path) -> None:
+async def test_parser_child_serves_many_documents_and_is_replaced_after_kill(
+    open_pool: OpenPool, tmp_path: Path
+) -> None:
     pool = open_pool(wall_clock_timeout_seconds=1)
     first, second = [await text_of(pool, tmp_path, "process") for _ in range(2)]
     with pytest.raises(ParserTimeout):
@@ -131,7 +135,7 @@ async def test_a_child_serves_many_documents_and_is_replaced_after_a_kill(open_p
     assert not is_alive(int(first))
 
 
-async def test_a_worn_child_is_replaced(open_pool: OpenPool, tmp_path: Path) -> None:
+async def test_parser_child_is_replaced_after_many_requests(open_pool: OpenPool, tmp_path: Path) -> None:
     pool = open_pool(recycle_after_requests=2)
     pids = [await text_of(pool, tmp_path, "process") for _ in range(4)]
     assert pids[0] == pids[1] != pids[2] == pids[3]
@@ -144,7 +148,7 @@ async def test_parse_in_child_that_has_grown_uses_another_child_next(open_pool: 
     assert not is_alive(int(grown))
 
 
-async def test_cancelling_kills_the_child(open_pool: OpenPool, tmp_path: Path) -> None:
+async def test_cancelled_parse_kills_child(open_pool: OpenPool, tmp_path: Path) -> None:
     pool, started = open_pool(), asyncio.Event()
     child = int(await text_of(pool, tmp_path, "process"))
     path = tmp_path / "command.bad"
@@ -159,7 +163,7 @@ async def test_cancelling_kills_the_child(open_pool: OpenPool, tmp_path: Path) -
     assert await text_of(pool, tmp_path, "noise") == "quiet"
 
 
-async def test_callers_beyond_the_processes_wait(open_pool: OpenPool, tmp_path: Path) -> None:
+async def test_callers_above_process_count_wait(open_pool: OpenPool, tmp_path: Path) -> None:
     pool = open_pool(processes=2)
     paths = [tmp_path / f"{number}.bad" for number in range(6)]
     for path in paths:
@@ -169,7 +173,7 @@ async def test_callers_beyond_the_processes_wait(open_pool: OpenPool, tmp_path: 
     assert len({document.blocks[0].text for document in documents}) == 2
 
 
-async def test_warm_starts_the_children_and_close_ends_them(open_pool: OpenPool, tmp_path: Path) -> None:
+async def test_start_processes_and_close_start_and_end_children(open_pool: OpenPool, tmp_path: Path) -> None:
     pool = open_pool()
     await pool.start_processes()
     child = int(await text_of(pool, tmp_path, "process"))
@@ -178,19 +182,19 @@ async def test_warm_starts_the_children_and_close_ends_them(open_pool: OpenPool,
     assert not is_alive(child)
 
 
-async def test_a_media_type_without_parser_starts_nothing(open_pool: OpenPool, tmp_path: Path) -> None:
+async def test_media_type_without_parser_starts_no_child(open_pool: OpenPool, tmp_path: Path) -> None:
     pool = open_pool(processes=1, memory_mb=1)
     with pytest.raises(UnsupportedFormat):
         await pool.parse(tmp_path / "x", "application/x-unheard-of")
 
 
-async def test_a_child_that_cannot_start_is_no_fault_of_the_document(open_pool: OpenPool, tmp_path: Path) -> None:
+async def test_child_that_cannot_start_is_parser_unavailable(open_pool: OpenPool, tmp_path: Path) -> None:
     broken = type(MISBEHAVING)(MISBEHAVING.media_type, (), "tests.ingestion.parsers.no_such_module")
     with pytest.raises(ParserUnavailable):
         await open_pool(parsers={broken.media_type: broken}).start_processes()
 
 
-async def test_a_missing_file_is_corrupt(bad_pool: ParserPool, tmp_path: Path) -> None:
+async def test_missing_file_is_corrupt(bad_pool: ParserPool, tmp_path: Path) -> None:
     with pytest.raises(CorruptFile):
         await bad_pool.parse(tmp_path / "missing.bad", MISBEHAVING.media_type)
 
@@ -215,7 +219,7 @@ asyncio.run(main(Path(sys.argv[1])))
 """
 
 
-def test_a_busy_child_dies_with_the_service(tmp_path: Path) -> None:
+def test_busy_child_ends_with_service(tmp_path: Path) -> None:
     command = [sys.executable, "-c", ORPHAN, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as service:
         assert service.stdout is not None

@@ -11,7 +11,7 @@ from app.ingestion.types import BlockKind, CorruptFile, TextTooLong
 from app.warnings import ServiceWarning
 
 
-def test_the_product_tour(demo: Path, options: ParseOptions) -> None:
+def test_pptx_product_tour_is_read(demo: Path, options: ParseOptions) -> None:
     document = pptx.parse(demo / "product-tour.pptx", options)
     found = {(block.kind, block.slide): block.text for block in document.blocks}
     assert document.title == "Northwind Rentals product tour"
@@ -29,7 +29,7 @@ def test_the_product_tour(demo: Path, options: ParseOptions) -> None:
     ]
 
 
-def test_a_bomb_is_refused_unopened(tmp_path: Path, options: ParseOptions) -> None:
+def test_pptx_bomb_is_refused_before_unpacking(tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "bomb.pptx"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("ppt/slide1.xml", "w") as member:
         for _ in range(64):
@@ -38,7 +38,7 @@ def test_a_bomb_is_refused_unopened(tmp_path: Path, options: ParseOptions) -> No
         pptx.parse(path, options)
 
 
-def test_too_many_members_are_refused(tmp_path: Path, options: ParseOptions) -> None:
+def test_pptx_too_many_members_are_refused(tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "many.pptx"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(20_001):
@@ -48,9 +48,7 @@ def test_too_many_members_are_refused(tmp_path: Path, options: ParseOptions) -> 
 
 
 @pytest.mark.parametrize("members", [{}, {"[Content_Types].xml": b"<Types"}, {"ppt/presentation.xml": b"<p/>"}])
-def test_a_zip_that_is_no_presentation_is_corrupt(
-    members: dict[str, bytes], tmp_path: Path, options: ParseOptions
-) -> None:
+def test_pptx_other_zip_is_corrupt(members: dict[str, bytes], tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "other.pptx"
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in members.items():
@@ -59,7 +57,7 @@ def test_a_zip_that_is_no_presentation_is_corrupt(
         pptx.parse(path, options)
 
 
-def test_a_damaged_slide_leaves_the_others(demo: Path, tmp_path: Path, options: ParseOptions) -> None:
+def test_pptx_damaged_slide_leaves_others(demo: Path, tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "damaged.pptx"
     with zipfile.ZipFile(demo / "product-tour.pptx") as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():

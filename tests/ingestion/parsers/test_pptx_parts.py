@@ -82,7 +82,7 @@ def shown(document: ParsedDocument) -> list[tuple[str, str, int | None]]:
     return [(block.kind.value, block.text, block.slide) for block in document.blocks]
 
 
-def test_comments_of_both_kinds_are_notes(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
+def test_pptx_comments_of_both_kinds_are_notes(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
     slide = presentation.slides[0]
     attach(slide, "comment", f"{LINKS}/comments", LEGACY_COMMENTS)
     attach(slide, "comment", "http://schemas.microsoft.com/office/2018/10/relationships/comments", MODERN_COMMENTS)
@@ -97,7 +97,7 @@ def test_comments_of_both_kinds_are_notes(presentation: Any, tmp_path: Path, opt
     ]
 
 
-def test_smart_art_is_read(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
+def test_pptx_smart_art_is_read(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
     slide = presentation.slides[0]
     link = attach(slide, "data", f"{LINKS}/diagramData", SMART_ART)
     insert(slide, frame(DIAGRAM, f"<dgm:relIds r:dm='{link}' r:lo='x'/>"))
@@ -106,7 +106,7 @@ def test_smart_art_is_read(presentation: Any, tmp_path: Path, options: ParseOpti
     assert document.warnings == []
 
 
-def test_pictures_and_other_graphics_are_counted(
+def test_pptx_images_and_graphics_are_counted(
     presentation: Any, samples: Path, tmp_path: Path, options: ParseOptions
 ) -> None:
     slide = presentation.slides[0]
@@ -120,7 +120,7 @@ def test_pictures_and_other_graphics_are_counted(
     ]
 
 
-def test_of_alternatives_one_is_read(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
+def test_pptx_one_of_alternatives_is_read(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
     slide = presentation.slides[0]
     inner = f"<c:AlternateContent><c:Choice>{shape(20, 'inner')}</c:Choice></c:AlternateContent>"
     for choice in (f"<c:Choice Requires='a14'>{shape(21, 'first')}{inner}</c:Choice>", ""):
@@ -132,7 +132,7 @@ def test_of_alternatives_one_is_read(presentation: Any, tmp_path: Path, options:
 
 
 @pytest.mark.parametrize("content", ["", "<p:cmLst", LEGACY_COMMENTS[:-20]])
-def test_damaged_comments_leave_the_slide(
+def test_pptx_damaged_comments_leave_slide(
     content: str, presentation: Any, tmp_path: Path, options: ParseOptions
 ) -> None:
     attach(presentation.slides[0], "comment", f"{LINKS}/comments", content)
@@ -143,7 +143,7 @@ def test_damaged_comments_leave_the_slide(
     )
 
 
-def test_large_numbers_of_a_chart_are_written_in_full(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
+def test_pptx_large_chart_numbers_are_written_in_full(presentation: Any, tmp_path: Path, options: ParseOptions) -> None:
     data: Any = CategoryChartData()  # type: ignore[no-untyped-call]  # python-pptx types it in part
     data.categories = ["2025"]
     data.add_series("Revenue", [12345678.9])

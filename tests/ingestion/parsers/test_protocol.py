@@ -37,13 +37,13 @@ def block(places: Any, *, text: str = TEXT, page: int = 1) -> bytes:
     return json.dumps({"blocks": [["paragraph", text, 0, page, None, None, None, places]]}).encode()
 
 
-def test_a_document_with_places_comes_back_the_same(demo: Path, options: ParseOptions) -> None:
+def test_decoder_document_with_line_layouts_arrives_unchanged(demo: Path, options: ParseOptions) -> None:
     document = pdf_parser.parse(demo / "handbook.pdf", options)
     assert sum(len(block.line_layout.lines) for block in document.blocks if block.line_layout) > 600
     assert received(document) == document
 
 
-def test_the_largest_blocks_fit_the_limit() -> None:
+def test_decoder_largest_blocks_fit_line_limit() -> None:
     """The last block has the maximum number of lines with the longest numbers, after a batch that is nearly full."""
     numbers = [
         number
@@ -58,7 +58,7 @@ def test_the_largest_blocks_fit_the_limit() -> None:
     assert received(document, max_characters=15_004) == document
 
 
-def test_blocks_beyond_the_limit_of_nodes_are_refused() -> None:
+def test_decoder_blocks_above_node_limit_are_refused() -> None:
     """A heading is two nodes. The service counts them itself and ignores the child's count."""
     answer = ResponseDecoder(max_characters=20_000_000)
     line = json.dumps({"blocks": [["heading", "a", 1, None, None, None, None, None]] * 1000}).encode()
@@ -76,7 +76,7 @@ def test_blocks_beyond_the_limit_of_nodes_are_refused() -> None:
         [MAX_PAGE_SIDE, MAX_PAGE_SIDE, 4, 7, 1, 1, MAX_PAGE_SIDE, MAX_PAGE_SIDE],
     ],
 )
-def test_places_that_are_believed(places: list[int]) -> None:
+def test_decoder_valid_line_layouts_are_accepted(places: list[int]) -> None:
     answer = ResponseDecoder(max_characters=1000)
     assert answer.feed_line(block(places)) is False
     assert answer.feed_line(b'{"done":{"title":null,"page_count":1,"warnings":[]},"resident_mb":1}') is True
@@ -98,12 +98,12 @@ def test_places_that_are_believed(places: list[int]) -> None:
     ],
     ids=ascii,
 )  # fmt: skip
-def test_places_that_are_not_believed(places: Any) -> None:
+def test_decoder_invalid_line_layouts_are_refused(places: Any) -> None:
     with pytest.raises(ParserCrashed):
         ResponseDecoder(max_characters=1000).feed_line(block(places))
 
 
-def test_no_more_lines_than_any_document_has() -> None:
+def test_decoder_lines_above_document_limit_are_refused() -> None:
     lines = [number for line in range(MAX_BLOCK_LINES) for number in (line, line + 1, 0, 0, 1, 1)]
     whole, text = [1, 1, *lines], "x" * (MAX_BLOCK_LINES + 1)
     answer = ResponseDecoder(max_characters=10**9)
@@ -118,7 +118,7 @@ def test_no_more_lines_than_any_document_has() -> None:
         )
 
 
-def test_what_is_said_of_a_document_has_no_character_that_cannot_be_stored() -> None:
+def test_decoder_unstorable_characters_are_removed() -> None:
     document = ParsedDocument(
         [Block(BlockKind.PARAGRAPH, "x")],
         title="a\0b",

@@ -33,7 +33,7 @@ SAMPLES = ROOT / "tests" / "samples"
         (SAMPLES / "latin1.txt", "text/plain", 2, None),
     ],
 )
-async def test_every_format_comes_through_the_process(
+async def test_every_format_is_parsed_in_process(
     path: Path, media_type: str, blocks: int, pages: int | None, pool: ParserPool
 ) -> None:
     document = await pool.parse(path, media_type)
@@ -56,7 +56,7 @@ async def test_every_format_comes_through_the_process(
         ("empty.bin", "text/markdown", NoTextFound),
     ],
 )
-async def test_a_bad_file_is_a_clear_error(
+async def test_bad_file_is_typed_error(
     name: str, media_type: str, error: type[IngestionError], pool: ParserPool
 ) -> None:
     with pytest.raises(error) as caught:
@@ -65,7 +65,7 @@ async def test_a_bad_file_is_a_clear_error(
     assert caught.value.message
 
 
-async def test_the_limits_reach_the_parsers(demo: Path, samples: Path) -> None:
+async def test_limits_reach_parsers(demo: Path, samples: Path) -> None:
     pool = ParserPool(**{**LIMITS, "max_pages": 5, "max_characters": 100})
     try:
         for name, media_type in (("handbook.pdf", PDF), ("product-tour.pptx", PPTX)):
@@ -78,20 +78,20 @@ async def test_the_limits_reach_the_parsers(demo: Path, samples: Path) -> None:
         await pool.close()
 
 
-async def test_the_encoding_reaches_the_parser(pool: ParserPool, tmp_path: Path) -> None:
+async def test_encoding_reaches_parser(pool: ParserPool, tmp_path: Path) -> None:
     path = tmp_path / "greek.txt"
     path.write_bytes("Ελλάδα".encode("iso-8859-7"))
     document = await pool.parse(path, "text/plain", encoding="iso-8859-7")
     assert document.blocks[0].text == "Ελλάδα"
 
 
-async def test_paths_need_not_be_valid_text(pool: ParserPool, tmp_path: Path) -> None:
+async def test_file_path_with_unusual_characters_is_parsed(pool: ParserPool, tmp_path: Path) -> None:
     path = tmp_path / "zwei\nZeilen \udcff.txt"
     path.write_text("content")
     assert [block.kind for block in (await pool.parse(path, "text/plain")).blocks] == [BlockKind.PARAGRAPH]
 
 
-async def test_a_long_document_comes_back_whole(tmp_path: Path) -> None:
+async def test_long_document_arrives_complete(tmp_path: Path) -> None:
     """The document is longer than a pipe's buffer and than one line of the protocol."""
     paragraphs = [f"Absatz {number} über „{'wörter ' * 30}Ende“" for number in range(3000)]
     path = tmp_path / "long.txt"
@@ -104,7 +104,7 @@ async def test_a_long_document_comes_back_whole(tmp_path: Path) -> None:
     assert [block.text for block in document.blocks] == paragraphs
 
 
-def test_the_service_does_not_import_the_parsers() -> None:
+def test_service_does_not_import_parser_libraries() -> None:
     code = (
         "import sys, app.ingestion.parsers.sandbox.pool, app.documents.upload.file_signatures;"
         "print({'pymupdf', 'pptx', 'lxml', 'selectolax', 'markdown_it'} & set(sys.modules))"

@@ -55,11 +55,11 @@ def table(*lines: str) -> tuple[str, str]:
         "years", "header-alone", "one-column", "escaped",
     ],
 )  # fmt: skip
-def test_tables(rows: list[list[str]], expected: Blocks) -> None:
+def test_rows_give_tables(rows: list[list[str]], expected: Blocks) -> None:
     assert blocks_of(rows) == expected
 
 
-def test_every_part_of_a_long_table_says_what_its_columns_are() -> None:
+def test_parts_of_long_table_repeat_column_names() -> None:
     rows = [[f"city {n}", f"{n} people", "in service"] for n in range(200)]
     parts = [text.split("\n") for kind, text in blocks_of([["Where", "Who", "State"], *rows]) if kind == "table"]
     assert len(parts) > 10
@@ -83,7 +83,7 @@ def test_rows_without_names_are_not_repeated() -> None:
         ("faq_question", "faq_answer"),
     ],
 )  # fmt: skip
-def test_questions_and_answers_are_records(question: str, answer: str) -> None:
+def test_question_and_answer_rows_are_records(question: str, answer: str) -> None:
     rows = [
         ["No.", answer, question],
         ["1", "On Mondays.", "When?"],
@@ -109,11 +109,11 @@ def test_questions_and_answers_are_records(question: str, answer: str) -> None:
     ],
     ids=["quantities", "numbers", "no-answer", "id", "options"],
 )
-def test_other_tables_are_no_questions_and_answers(rows: list[list[str]]) -> None:
+def test_other_tables_are_no_question_and_answer_records(rows: list[list[str]]) -> None:
     assert [kind for kind, _ in blocks_of(rows)] == ["table"]
 
 
-def test_blank_rows_between_questions_lose_no_names() -> None:
+def test_blank_rows_between_questions_preserve_names() -> None:
     rows = [
         ["Frage", "Antwort"],
         ["Wann?", "Heute."],
@@ -129,7 +129,7 @@ def test_blank_rows_between_questions_lose_no_names() -> None:
     ]
 
 
-def test_a_wide_row_is_a_record() -> None:
+def test_wide_row_is_a_record() -> None:
     names = [f"field {n}" for n in range(9)]
     rows = [names, ["a", "", *"bcdefgh"], [*"ijklmnopq", "beyond"]]
     assert blocks_of(rows) == [
@@ -139,14 +139,14 @@ def test_a_wide_row_is_a_record() -> None:
     assert [kind for kind, _ in blocks_of([row[:8] for row in rows])] == ["table"]
 
 
-def test_a_row_of_long_texts_is_a_record() -> None:
+def test_row_of_long_texts_is_a_record() -> None:
     assert blocks_of([["name", "about"], ["E2", LONG], ["E3", LONG]]) == [
         ("record", f"Name: E2\nAbout: {LONG.strip()}"),
         ("record", f"Name: E3\nAbout: {LONG.strip()}"),
     ]
 
 
-def test_the_limit_ends_an_endless_sheet() -> None:
+def test_endless_sheet_ends_at_limit() -> None:
     blocks = BlockList(ParseOptions(None, max_pages=1, max_characters=1000))
     with pytest.raises(TextTooLong):
         add_rows(iter(lambda: ["again", "and again"], None), blocks)

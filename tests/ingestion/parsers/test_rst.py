@@ -42,7 +42,7 @@ def parsed(content: str | bytes, directory: Path, options: ParseOptions) -> Pars
     return rst_parser.parse(path, options)
 
 
-def test_a_page(tmp_path: Path, options: ParseOptions) -> None:
+def test_rst_page_is_read(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(PAGE, tmp_path, options)
     assert document.title == "Title"
     assert [(block.kind.value, block.level, block.text) for block in document.blocks] == [
@@ -100,10 +100,12 @@ def test_a_page(tmp_path: Path, options: ParseOptions) -> None:
         ("", []),
     ],
 )  # fmt: skip
-def test_pieces_of_pages(content: str, blocks: list[tuple[str, str]], tmp_path: Path, options: ParseOptions) -> None:
+def test_rst_fragments_give_blocks(
+    content: str, blocks: list[tuple[str, str]], tmp_path: Path, options: ParseOptions
+) -> None:
     assert [(block.kind.value, block.text) for block in parsed(content, tmp_path, options).blocks] == blocks
 
 
-def test_binary_files_are_corrupt(tmp_path: Path, options: ParseOptions) -> None:
+def test_rst_binary_file_is_corrupt(tmp_path: Path, options: ParseOptions) -> None:
     with pytest.raises(CorruptFile):
         parsed(bytes(range(256)) * 40, tmp_path, options)

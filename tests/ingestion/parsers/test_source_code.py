@@ -74,7 +74,7 @@ def test_code_is_cut_between_definitions(
     assert "".join("".join(found).split()) == "".join(content.split())
 
 
-def test_a_long_class_is_cut_between_its_methods(tmp_path: Path, options: ParseOptions) -> None:
+def test_code_long_class_is_cut_between_methods(tmp_path: Path, options: ParseOptions) -> None:
     methods = [METHOD.format(number, "x" * MAX_BLOCK_CHARACTERS) for number in range(3)]
     found = pieces("class A:\n    b = 1\n\n" + "\n".join(methods), tmp_path / "code.py", options)
     starts = [piece.split("\n")[0] for piece in found]
@@ -84,7 +84,7 @@ def test_a_long_class_is_cut_between_its_methods(tmp_path: Path, options: ParseO
 
 
 @pytest.mark.parametrize("path", ["app/worker/loop.py", "docker-compose.yml", "Makefile"])
-def test_nothing_of_a_real_file_is_lost(path: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_code_of_real_file_is_complete(path: str, tmp_path: Path, options: ParseOptions) -> None:
     content = unicodedata.normalize("NFKC", (ROOT / path).read_text("utf-8"))  # as the parser reads it
     for suffix in (".x", ".yaml"):
         found = pieces(content, tmp_path / f"copy{suffix}", options)
@@ -106,13 +106,13 @@ def test_nothing_of_a_real_file_is_lost(path: str, tmp_path: Path, options: Pars
         ("", []),
     ],
 )
-def test_yaml_is_cut_at_its_outermost_keys(
+def test_yaml_is_cut_at_outermost_keys(
     content: str | bytes, blocks: list[str], tmp_path: Path, options: ParseOptions
 ) -> None:
     assert pieces(content, tmp_path / "data.yaml", options) == blocks
 
 
 @pytest.mark.parametrize("suffix", [".py", ".yaml"])
-def test_binary_files_are_corrupt(suffix: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_code_binary_file_is_corrupt(suffix: str, tmp_path: Path, options: ParseOptions) -> None:
     with pytest.raises(CorruptFile):
         pieces(bytes(range(256)) * 40, tmp_path / f"binary{suffix}", options)

@@ -36,7 +36,7 @@ FAR = worksheet(
 
 
 @pytest.mark.parametrize("name", ["workbook.xlsx", "workbook.xls"])
-def test_the_sheets_of_a_real_workbook(name: str, samples: Path, options: ParseOptions) -> None:
+def test_excel_sheets_of_real_workbook_are_read(name: str, samples: Path, options: ParseOptions) -> None:
     document = spreadsheets.parse(samples / name, options)
     assert [(block.kind, block.sheet, block.text) for block in document.blocks] == [
         (HEADING, 1, "Cars"),
@@ -76,12 +76,12 @@ def test_the_sheets_of_a_real_workbook(name: str, samples: Path, options: ParseO
     ],
     ids=str,
 )
-def test_values(value: Value, shown: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_excel_values_are_formatted(value: Value, shown: str, tmp_path: Path, options: ParseOptions) -> None:
     path = write(tmp_path / "book", {"S": sheet([[value]])})
     assert [block.text for block in spreadsheets.parse(path, options).blocks] == ["S", shown]
 
 
-def test_a_formula_is_its_value_and_a_merged_cell_is_there_once(tmp_path: Path, options: ParseOptions) -> None:
+def test_excel_formula_shows_value_and_merged_cell_appears_once(tmp_path: Path, options: ParseOptions) -> None:
     formula = '<c r="B3" t="str"><f>UPPER("x")</f><v>R&amp;D</v></c>'
     grid = sheet([["Costs", None, None], ["Where", "What", "Who"], ["Berlin", None, "Ada"]], merged="A1:C1")
     path = write(tmp_path / "book", {"S": grid.replace(cell("C3", "Ada"), formula + cell("C3", "Ada"))})
@@ -94,7 +94,7 @@ def test_a_formula_is_its_value_and_a_merged_cell_is_there_once(tmp_path: Path, 
 
 @pytest.mark.parametrize("number", ["-5", "NaN", "2958466", "1E10", "1e400", "99999999999999999999"])
 @pytest.mark.parametrize("style", [DATE, DATE_TIME, DURATION], ids=["date", "time", "duration"])
-def test_what_is_no_date_does_no_harm(number: str, style: int, tmp_path: Path, options: ParseOptions) -> None:
+def test_excel_invalid_date_is_handled(number: str, style: int, tmp_path: Path, options: ParseOptions) -> None:
     row = f'<c r="A1" s="{style}"><v>{number}</v></c>'
     sheets = {"Odd": worksheet(f'<sheetData><row r="1">{row}</row></sheetData>'), "Fine": sheet([["fine"]])}
     document = spreadsheets.parse(write(tmp_path / "book", sheets), options)
@@ -104,7 +104,7 @@ def test_what_is_no_date_does_no_harm(number: str, style: int, tmp_path: Path, o
     ]
 
 
-def test_hidden_and_empty_sheets_are_left_out_and_keep_their_number(tmp_path: Path, options: ParseOptions) -> None:
+def test_excel_hidden_and_empty_sheets_are_left_out(tmp_path: Path, options: ParseOptions) -> None:
     names = ["hidden", "very hidden", "nothing", "blank", "last"]
     sheets = {name: sheet([[name]]) for name in names} | {"nothing": sheet([]), "blank": sheet([[" "]])}
     path = write(tmp_path / "book", sheets, states={"hidden": "hidden", "very hidden": "veryHidden"})
@@ -116,7 +116,7 @@ def test_hidden_and_empty_sheets_are_left_out_and_keep_their_number(tmp_path: Pa
     assert document.warnings == [ServiceWarning("hidden_sheets_not_read", "2 hidden sheets were not read.")]
 
 
-def test_a_damaged_sheet_leaves_the_others(tmp_path: Path, options: ParseOptions) -> None:
+def test_excel_damaged_sheet_leaves_others(tmp_path: Path, options: ParseOptions) -> None:
     broken = worksheet('<sheetData><row r="1"><c r="A1" t="s"><v>7</v></c></row></sheetData>')
     document = spreadsheets.parse(write(tmp_path / "book", {"A": broken, "B": sheet([["fine"]])}), options)
     assert [block.text for block in document.blocks] == ["B", "fine"]
@@ -125,12 +125,12 @@ def test_a_damaged_sheet_leaves_the_others(tmp_path: Path, options: ParseOptions
         spreadsheets.parse(write(tmp_path / "book", {"A": broken}), options)
 
 
-def test_cells_too_far_apart_are_refused_unread(tmp_path: Path, options: ParseOptions) -> None:
+def test_excel_distant_cells_are_refused_unread(tmp_path: Path, options: ParseOptions) -> None:
     with pytest.raises(TextTooLong):
         spreadsheets.parse(write(tmp_path / "book", {"S": FAR}), options)
 
 
-def test_a_format_far_away_is_no_cell(tmp_path: Path, options: ParseOptions) -> None:
+def test_excel_distant_format_is_no_cell(tmp_path: Path, options: ParseOptions) -> None:
     grid = FAR.replace(cell("XFD1048576", 2), '<c r="XFD1048576" s="1"/>')
     assert [block.text for block in spreadsheets.parse(write(tmp_path / "book", {"S": grid}), options).blocks] == [
         "S",
@@ -138,7 +138,7 @@ def test_a_format_far_away_is_no_cell(tmp_path: Path, options: ParseOptions) -> 
     ]
 
 
-async def test_cells_too_far_apart_where_nobody_looked_end_the_process_alone(
+async def test_excel_undetected_distant_cells_end_only_their_process(
     tmp_path: Path, pool: ParserPool, samples: Path
 ) -> None:
     """The library aborts the whole process when memory runs out; the next document gets a new process."""
@@ -152,13 +152,13 @@ async def test_cells_too_far_apart_where_nobody_looked_end_the_process_alone(
     assert len((await pool.parse(samples / "workbook.xls", XLS)).blocks) == 6
 
 
-def test_the_limit_of_characters(tmp_path: Path) -> None:
+def test_excel_too_many_characters_are_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "book", {"S": sheet([["word " * 20]] * 20)})
     with pytest.raises(TextTooLong):
         spreadsheets.parse(path, ParseOptions(None, max_pages=100, max_characters=1000))
 
 
-def test_a_bomb_is_refused_unopened(tmp_path: Path, options: ParseOptions) -> None:
+def test_excel_bomb_is_refused_before_unpacking(tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "bomb"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("xl/workbook.xml", "w") as member:
         for _ in range(64):
@@ -195,7 +195,7 @@ def container(*names: str) -> bytes:
     ],
     ids=["locked", "document", "container", "empty", "zip", "ole", "text"],
 )
-def test_what_is_no_workbook(
+def test_excel_other_content_is_refused(
     content: bytes, error: type[IngestionError], tmp_path: Path, options: ParseOptions
 ) -> None:
     path = tmp_path / "book"
@@ -204,14 +204,14 @@ def test_what_is_no_workbook(
         spreadsheets.parse(path, options)
 
 
-def test_an_old_workbook_with_a_password(samples: Path, options: ParseOptions) -> None:
+def test_excel_encrypted_old_workbook_is_refused(samples: Path, options: ParseOptions) -> None:
     with pytest.raises(EncryptedFile):
         spreadsheets.parse(samples / "encrypted.xls", options)
 
 
 @pytest.mark.parametrize("name", ["workbook.xlsx", "workbook.xls"])
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
-def test_half_a_workbook_is_corrupt(
+def test_excel_truncated_workbook_is_corrupt(
     name: str, share: float, samples: Path, tmp_path: Path, options: ParseOptions
 ) -> None:
     content = (samples / name).read_bytes()
@@ -224,12 +224,12 @@ def test_half_a_workbook_is_corrupt(
 @pytest.mark.parametrize(
     ("name", "media_type", "blocks"), [("workbook.xlsx", XLSX, 6), ("workbook.xls", XLS, 6)], ids=["xlsx", "xls"]
 )
-async def test_workbooks_come_through_the_process(
+async def test_excel_workbooks_are_parsed_in_process(
     name: str, media_type: str, blocks: int, samples: Path, pool: ParserPool
 ) -> None:
     assert len((await pool.parse(samples / name, media_type)).blocks) == blocks
 
 
-async def test_a_workbook_without_cells_has_no_text(tmp_path: Path, pool: ParserPool) -> None:
+async def test_excel_workbook_without_cells_has_no_text(tmp_path: Path, pool: ParserPool) -> None:
     with pytest.raises(NoTextFound):
         await pool.parse(write(tmp_path / "book", {"S": sheet([])}), XLSX)

@@ -29,7 +29,7 @@ JAPANESE = "ゾルゲと尾崎は日本にいた。これはテストです。"
         ),
     ],
 )
-def test_sample_texts(
+def test_text_samples_give_paragraphs(
     name: str, paragraphs: list[str], warnings: list[ServiceWarning], samples: Path, options: ParseOptions
 ) -> None:
     document = text.parse(samples / name, options)
@@ -46,7 +46,7 @@ def test_sample_texts(
         ("= x", None, 0), (f"= {'long ' * 60} =", None, 0),
     ],
 )  # fmt: skip
-def test_a_title_between_equals_signs_is_a_heading(
+def test_text_title_between_equals_signs_is_heading(
     line: str, title: str | None, level: int, tmp_path: Path, options: ParseOptions
 ) -> None:
     path = tmp_path / "marked.txt"
@@ -59,7 +59,7 @@ def test_a_title_between_equals_signs_is_a_heading(
 
 
 @pytest.mark.parametrize("content", [bytes(range(256)) * 40, bytes(4000), b"\x89PNG\r\n\x1a\n" + bytes(100)])
-def test_binary_files_are_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
+def test_text_binary_file_is_corrupt(content: bytes, tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "binary.txt"
     path.write_bytes(content)
     with pytest.raises(CorruptFile):
@@ -74,19 +74,19 @@ def test_binary_files_are_corrupt(content: bytes, tmp_path: Path, options: Parse
         (RUSSIAN, "cp866"), (RUSSIAN, "koi8-r"), (JAPANESE, "shift_jis"), (JAPANESE, "utf-8"), ("", "utf-8"),
     ],
 )  # fmt: skip
-def test_encodings_are_found(original: str, encoding: str) -> None:
+def test_decode_text_detects_encoding(original: str, encoding: str) -> None:
     decoded = decode_text(original.encode(encoding), encoding=None)
     assert (decoded.text, decoded.warnings) == (original, [])
 
 
-def test_the_uploaders_encoding_goes_before_detection() -> None:
+def test_decode_text_declared_encoding_precedes_detection() -> None:
     assert decode_text("Ελλάδα".encode("iso-8859-7"), encoding="iso-8859-7").text == "Ελλάδα"
     replaced = decode_text(b"ok \xff", encoding="ascii")
     assert (replaced.text, len(replaced.warnings)) == ("ok \ufffd", 1)
 
 
 @pytest.mark.parametrize("name", ["no-such-code", "base64", "rot13", "undefined", "a\0b", ""])
-def test_an_unknown_encoding_is_detected_with_a_warning(name: str) -> None:
+def test_decode_text_unknown_encoding_is_detected_with_warning(name: str) -> None:
     decoded = decode_text(GERMAN.encode(), encoding=name)
     assert (decoded.text, len(decoded.warnings)) == (GERMAN, 1)
 
@@ -112,12 +112,12 @@ def test_an_unknown_encoding_is_detected_with_a_warning(name: str) -> None:
         *((f"é{sign}t", "ét") for sign in "\x00\x7f\x9f\u00ad\u180e\u200b\u202e\u2060\u206f\ufeff\ufff9\uffff"),
     ],
 )
-def test_cleaning(dirty: str, clean: str) -> None:
+def test_clean_text_normalizes(dirty: str, clean: str) -> None:
     assert clean_text(dirty) == clean
     assert clean_text(clean) == clean
 
 
-def test_code_keeps_its_indentation_and_a_line_is_one_line() -> None:
+def test_clean_code_preserves_indentation() -> None:
     assert clean_code("\n\tif x:  \n\t\ty()\0\n\n") == "\tif x:\n\t\ty()"
     assert clean_line(" a\n b\u2003c ") == "a b c"
 
@@ -132,5 +132,5 @@ def test_code_keeps_its_indentation_and_a_line_is_one_line() -> None:
         ([], ""),
     ],
 )
-def test_tables(rows: list[list[str]], table: str) -> None:
+def test_format_markdown_table_formats_rows(rows: list[list[str]], table: str) -> None:
     assert format_markdown_table(rows) == table
