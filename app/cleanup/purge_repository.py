@@ -17,7 +17,7 @@ class PurgeRepository:
         self.tenant_id = tenant_id
 
     async def list_knowledge_bases(self) -> list[UUID]:
-        """Return the ids of all knowledge bases of the tenant, with those that are being deleted."""
+        """Return the ids of all knowledge bases of the tenant, including knowledge bases that are being deleted."""
         rows = await self.session.fetch_rows(_KNOWLEDGE_BASES, {"t": self.tenant_id})
         return [row["id"] for row in rows]
 
@@ -44,7 +44,7 @@ class PurgeRepository:
         )
 
     async def remove_if_empty(self, kb_id: UUID) -> bool:
-        """Delete the knowledge base. Return False if it has documents, which can arrive until its deletion."""
+        """Delete the knowledge base. Return False if new documents have arrived."""
         params = self._build_params(kb_id)
         await self.session.fetch_rows(_LOCK_KNOWLEDGE_BASE, params)
         return await self.session.fetch_row(_REMOVE_IF_EMPTY, params) is not None

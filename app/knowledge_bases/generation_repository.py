@@ -71,7 +71,7 @@ class GenerationRepository:
         await self.session.fetch_rows(_ASSIGN_JOB, {"tenant": self.tenant_id, "index": index_id, "job": job_id})
 
     async def transfer_job(self, generation: Generation, job_id: UUID) -> None:
-        """Assign a new job to a generation if its present job is still the one of ``generation``."""
+        """Assign a new job to a generation if its present job is still the job of ``generation``."""
         values = {"tenant": self.tenant_id, "index": generation.id, "before": generation.job_id, "job": job_id}
         await self.session.fetch_rows(_TRANSFER_JOB, values)
 

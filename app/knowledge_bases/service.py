@@ -144,7 +144,7 @@ class KnowledgeBaseService:
             )
 
     async def list_accessible(self, session: Session, *, max_count: int) -> Sequence[KnowledgeBaseView]:
-        """Return all knowledge bases that the key may read, by name; none if there are more than ``max_count``."""
+        """Return all knowledge bases that the key may read, by name; empty if there are more than ``max_count``."""
         return await KnowledgeBaseRepository(session, self.db.tenant_id).find_up_to(
             self.get_allowed_ids(), max_count=max_count
         )
@@ -183,8 +183,8 @@ class KnowledgeBaseService:
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
         """Change ``title``, ``description``, ``retrieval``, ``routing``, ``source`` or ``metadata_filter``.
 
-        Jobs apply a new ``metadata_filter`` to the documents and embed new texts of ``routing``. Other changes apply at
-        once.
+        Jobs apply a new ``metadata_filter`` to the documents and embed new texts of ``routing``. Other changes apply
+        immediately.
 
         Args:
             reference: Name or id of the knowledge base.

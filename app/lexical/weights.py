@@ -67,7 +67,7 @@ def murmur_finalize(value: int) -> int:
 
 
 def compute_term_key(term_id: int, salt: int) -> int:
-    """Compute the signed 32-bit key of a term in one search index. Different terms never share a key."""
+    """Compute the signed 32-bit key of a term in one search index. Different term ids have different keys."""
     mixed = murmur_finalize((term_id + salt) & _MASK)
     return mixed - (1 << 32) if mixed >> 31 else mixed
 
@@ -192,7 +192,7 @@ def _count_frequencies(tokens: Sequence[str], ids: dict[str, int]) -> dict[int, 
 
 
 def _compute_keys(term_ids: npt.NDArray[np.int64], salt: int) -> npt.NDArray[np.int32]:
-    """Compute ``compute_term_key`` over an array. Unsigned 32-bit arithmetic wraps like the mask there."""
+    """Apply ``compute_term_key`` to an array. Unsigned 32-bit arithmetic wraps, so no mask is needed."""
     value = (term_ids + salt).astype(np.uint32)
     value ^= value >> np.uint32(16)
     value *= np.uint32(0x85EBCA6B)

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
 
 PART_BYTES = 16 * 1024 * 1024
 PARTS_AT_ONCE = 4
-# The maximum silence of a server: for a connection, and for a reply or its next bytes. A complete request is not sent
-# again after such a silence, so a frozen server delays a call only once. A slow transfer of a part is not a silence as
-# long as bytes move.
+# Timeouts: to connect, and to wait for a reply or its next bytes. A complete request is not sent again after a timeout,
+# so a frozen server delays a call only once. A slow transfer of a part does not time out while bytes arrive.
 CONNECT_TIMEOUT_SECONDS, READ_TIMEOUT_SECONDS = 3, 15
 
 
@@ -47,7 +46,7 @@ def create_s3_connection(
         secret_access_key: The secret of the access key.
         region: The region for signatures, by default us-east-1.
         connections: The maximum number of connections.
-        read_timeout_seconds: The maximum silence of the server during a reply.
+        read_timeout_seconds: The maximum time without data from the server during a reply.
 
     Returns:
         The connection. Errors of botocore are raised for settings that are not valid.

@@ -42,7 +42,7 @@ class LocalLimits:
     _in_use: Counter[tuple[LocalLimitKind, UUID, UUID]] = field(default_factory=Counter)
 
     def acquire_search(self, tenant_id: UUID) -> RateLimitState:
-        """Take one search from the tenant's default rate.
+        """Count one search against the default rate limit of a tenant.
 
         Args:
             tenant_id: The tenant.

@@ -1,4 +1,4 @@
-"""Search rates: token buckets in the database, shared by all processes.
+"""Rate limits of searches: token buckets in the database, shared by all processes.
 
 A busy process takes several tokens in advance.
 """
@@ -36,7 +36,7 @@ class LocalBucket:
 
 @dataclass(slots=True)
 class SearchRateLimiter:
-    """Rate limits of searches, shared by all requests of a process."""
+    """Rate limiter of searches. All requests of a process share one object."""
 
     database: Database
     clock: Callable[[], float] = time.monotonic
@@ -82,7 +82,7 @@ class SearchRateLimiter:
             local_bucket.expires_at = max(local_bucket.expires_at, self.clock() + 1 / rate)
 
     async def _prefetch(self, local_bucket: LocalBucket, tenant_id: UUID, bucket_id: UUID, rate: float) -> None:
-        """Take tokens from the shared bucket: twice the last number if those are used up, otherwise one."""
+        """Take tokens from the shared bucket: twice the last number if those tokens are used up, otherwise one."""
         is_busy = local_bucket.remaining < 1 and self.clock() < local_bucket.expires_at
         max_prefetch = max(1, floor(rate * PREFETCH_WINDOW_SECONDS))
         local_bucket.requested = min(max_prefetch, local_bucket.requested * 2) if is_busy else 1

@@ -1,4 +1,4 @@
-"""The service's end of a sandboxed process: start it, exchange requests and replies, kill it with its descendants."""
+"""Control of a sandboxed process: start it, exchange requests and replies, and kill it with its descendants."""
 
 import asyncio
 import contextlib

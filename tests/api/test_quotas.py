@@ -349,7 +349,7 @@ def test_spent_daily_tokens_queue_documents_until_tomorrow(tenant: Tenant) -> No
     found = tenant.admin.post("/v1/search", json=query).json()
     assert len(found["results"]) == 1
     assert found["warnings"][0]["code"] == "embedding_quota_exceeded"
-    assert found["warnings"][0]["message"].endswith("Only the lexical lane was searched.")
+    assert found["warnings"][0]["message"].endswith("Only the lexical retriever was used.")
     dimensions = tenant.admin.get("/v1/knowledge-bases/default").json()["embedding"]["dimensions"]
     beside = {"queries": ["osprey tomorrow", {"vector": [1.0] * dimensions}], "strategy": "dense"}
     told = tenant.admin.post("/v1/search", json=beside).raise_for_status().json()

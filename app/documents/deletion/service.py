@@ -177,7 +177,7 @@ class DeletionService:
         """Return the receipt of a deletion: the deleted amounts, and the counts that remained at its end.
 
         The operator reads the receipt of a tenant's deletion. A key restricted to knowledge bases reads the receipts of
-        those. A key restricted to a user reads only receipts of deletions by keys with the same user.
+        these knowledge bases. A key restricted to a user reads only receipts of deletions by keys with the same user.
 
         Args:
             deletion_id: The deletion.

@@ -101,7 +101,7 @@ class Reindexer:
                 return
 
     async def _find_pending(self, db: TenantDatabase, generation: Generation) -> PendingDocuments | None:
-        """Find the missing documents. Return None if the generation is no longer being built, or by another job."""
+        """Find the missing documents. Return None if this job no longer builds the generation."""
         async with db.transaction() as session:
             current = await GenerationRepository(session, db.tenant_id).find(generation.id)
             if current is None or current.job_id != generation.job_id:
@@ -160,7 +160,7 @@ class Reindexer:
         return False
 
     async def _swap_indexes(self, db: TenantDatabase, generation: Generation) -> bool:
-        """Make the generation the live one. Return False if a document that it does not have was added."""
+        """Make the generation the live one. Return False if the generation lacks a new document."""
         started = time.monotonic()
         async with db.transaction() as session:
             repository = SwapRepository(session, db.tenant_id, generation)

@@ -1,4 +1,4 @@
-"""Dense retrieval: nearest chunks by cosine."""
+"""Dense retrieval: the chunks whose vectors have the highest cosine with a query."""
 
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
 from app.retrieval.retrievers.ranking import RankedKeys, RetrieverResults, merge_by_best_score

@@ -228,7 +228,7 @@ def _find_rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]
 
 
 def _estimate_min_tokens(text: str, piece: Piece) -> int:
-    """Estimate the tokens of words that are too long for the tokenizer; without it a chunk could have any length."""
+    """Estimate the tokens of words that are too long for the tokenizer. It limits the length of chunks."""
     return sum(len(word) for word in _LONG_WORD.findall(text, piece.start, piece.end)) // _CHARACTERS_PER_TOKEN
 
 

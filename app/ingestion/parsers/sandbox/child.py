@@ -1,7 +1,7 @@
 """Program of a parser process, the only process that opens untrusted files.
 
 It reads requests from standard input and writes replies to standard output. ``protocol`` describes the messages, and
-``app.sandbox`` the confinement. It runs as ``python -I -m app.ingestion.parsers.sandbox.child``.
+``app.sandbox`` the confinement. The program runs as ``python -I -m app.ingestion.parsers.sandbox.child``.
 """
 
 import contextlib
