@@ -354,7 +354,7 @@ def test_spent_daily_tokens_queue_documents_until_tomorrow(tenant: Tenant) -> No
     beside = {"queries": ["osprey tomorrow", {"vector": [1.0] * dimensions}], "strategy": "dense"}
     told = tenant.admin.post("/v1/search", json=beside).raise_for_status().json()
     assert len(told["results"]) == 1
-    assert told["warnings"][0]["message"].endswith("Only the vectors that were given were searched for.")
+    assert told["warnings"][0]["message"].endswith("Only queries with a provided vector were searched.")
     reply = tenant.admin.post("/v1/search", json={**query, "strategy": "dense"})
     refused(reply, 1)
     assert 0 < int(reply.headers["Retry-After"]) <= 86_400
