@@ -31,7 +31,7 @@ ROW_OVERHEAD_BYTES = 400
 MIN_BUILD_MB, MAX_BUILD_MB = 64, 1024
 ORPHAN_LOCK_TIMEOUT_SECONDS = 5
 RECALL_SAMPLE_SIZE, RECALL_TRIALS, RECALL_NEIGHBOURS = 5000, 20, 10
-# Filters use containment, equality and terms (ADR 0013).
+# Filters use containment, equality and terms (ADR 0012).
 _FILTER_COLUMNS = "metadata jsonb_path_ops, filter_terms(metadata)"
 _INDEX_KINDS = "(hnsw|filter|scope|filterl|scopel)"
 _INDEX_NAME_PATTERN = rf"^{_INDEX_KINDS}_[0-9a-f]{{32}}"

@@ -175,7 +175,7 @@ async def test_metadata_backfill_leaves_vector_index(world: MaintainedDatabase) 
 
 
 async def test_load_is_inserted_into_existing_vector_index(world: MaintainedDatabase) -> None:
-    """Dropping the index before a load would save little, and searches would read all vectors during it (ADR 0012)."""
+    """Dropping the index before a load would save little, and searches would read all vectors during it (ADR 0017)."""
     index = await world.new_index(384)
     await index.add(THRESHOLD)
     await index.maintain()
