@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx2
 
 from harness.hostile.memory_inputs import INPUTS, AttackTarget, HostileInput
-from harness.processes import RunningService, exit_on_sigterm, list_process_tree, running_service
+from harness.processes import ProcessUsage, RunningService, exit_on_sigterm, list_process_tree, running_service
 
 MAX_API_MB, MAX_WORKER_MB = 600, 700
 SAMPLE_INTERVAL_SECONDS = 0.05
@@ -58,12 +58,12 @@ class MemorySampler(threading.Thread):
             with suppress(OSError, ValueError):
                 self._sample(tree)
 
-    def _sample(self, tree: Sequence[object]) -> None:
+    def _sample(self, tree: Sequence[ProcessUsage]) -> None:
         peaks, root = self._peaks, self._service.pid
         peaks.api_mb = max(peaks.api_mb, read_resident_mb(root))
-        below = {each.pid for each in tree if each.parent == root and each.program != "postgres"}  # type: ignore[attr-defined]
+        below = {each.pid for each in tree if each.parent_pid == root and each.program != "postgres"}
         for each in tree:
-            pid, parent, program = each.pid, each.parent, each.program  # type: ignore[attr-defined]
+            pid, parent, program = each.pid, each.parent_pid, each.program
             if program == "postgres" or pid == root:
                 continue
             is_worker = parent == root and b"worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -124,6 +124,7 @@ def run_attack(target: AttackTarget, each: HostileInput, sampler: MemorySampler)
     faults = [f"{name} {mb:.0f} MB" for name, mb, limit in
               (("API", peaks.api_mb, MAX_API_MB), ("worker", peaks.worker_mb, MAX_WORKER_MB)) if mb > limit]  # fmt: skip  # noqa: E501
     faults += [each for each in sorted(set(reported)) if each.startswith(("500", "no answer"))]
+    faults += [] if peaks.api_mb and peaks.worker_mb else ["no sample of the API's or the worker's memory"]
     faults += ["the worker died"] if len(peaks.worker_pids) > 1 else []
     summary = ", ".join(
         f"{reported.count(item)} x {item}" if reported.count(item) > 1 else item for item in sorted(set(reported))

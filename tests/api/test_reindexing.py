@@ -218,7 +218,7 @@ def test_reindex_with_refusing_model_fails_and_can_continue(world: TwoModelServi
     assert failed["error"]["document"].startswith("doc_")
     # Unlike a running reindexing, a failed one would not end by waiting.
     refused = problem(tenant.admin.post(f"{KB}/reindex"), 409, "reindex_in_progress")
-    assert "or could not be: wait for it, ask for the same again, or cancel it" in refused["detail"]
+    assert "or has failed. Wait for it, repeat it with the same settings, or cancel it" in refused["detail"]
     assert search(tenant, "heron")["results"]
     world.new.reset()
     tenant.admin.post(f"{KB}/reindex", json={"embedding": {"model": f"words-{NEW}"}}).raise_for_status()
