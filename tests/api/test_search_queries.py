@@ -38,7 +38,7 @@ def embedding() -> Iterator[EmbeddingServer]:
 def seeing(
     embedding: EmbeddingServer, make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Tenant]:
-    """A tenant of a service with that model."""
+    """Tenant of a service whose model embeds images."""
     settings = build_settings(
         tmp_path_factory.mktemp("seeing"),
         embedding={

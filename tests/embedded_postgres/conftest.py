@@ -23,7 +23,7 @@ def new_directory(postgres_directory: Path) -> Callable[[], Path]:
 
 @pytest.fixture
 def directory(new_directory: Callable[[], Path]) -> Path:
-    """One such directory."""
+    """Directory that any user can enter."""
     return new_directory()
 
 

@@ -153,7 +153,7 @@ async def test_maintenance_failed_job_is_created_again_after_pause(
 
 
 async def test_maintenance_change_creates_job_for_next_step(world: MaintainedDatabase, index: FilledIndex) -> None:
-    """For a search index without a job, only a change shows that it needs a vector index."""
+    """Maintenance without the owner's connection learns only by a change that a search index needs a vector index."""
     small = replace(world.maintenance, owner_database=None, threshold=5)
     await route_by(index, 100)
     with pytest.raises(TimeoutError):

@@ -210,7 +210,7 @@ async def test_errors_quote_no_row_of_another_tenant(pair: TenantPair) -> None:
 
 
 async def test_shared_level_is_readable_and_not_writable(pair: TenantPair) -> None:
-    """All other rows of the system tenant (keys, jobs, usage, receipts) are as invisible as any tenant's."""
+    """Other rows of the system tenant (keys, jobs, usage, receipts) are invisible, like another tenant's rows."""
     async with acting(pair.url, SYSTEM) as system, acting(pair.url, pair.b) as b:
         for table in await tables(b):
             row = await system.fetchval(f"select t::text from {table} t where {key(table)} = $1 limit 1", SYSTEM)

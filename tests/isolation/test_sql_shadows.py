@@ -1,9 +1,8 @@
 """No definer function reads a caller's object in place of one of the service's.
 
 A role with temporary objects can name them like the service's tables, types and functions. If ``pg_temp`` is not last
-in
-a function's ``search_path``, they come first. The application role may not create any; in this test's database, it
-may.
+in a function's ``search_path``, these objects come first. The application role may create temporary objects only in the
+database of this test.
 """
 
 import re

@@ -487,7 +487,7 @@ async def test_listener_is_notified_of_jobs_and_reconnects(
 
 
 async def test_unique_job_exists_once(queue: JobQueue, owner: asyncpg.Connection) -> None:
-    """It exists once while it waits or runs; a failed one runs again."""
+    """A job about one object exists once while it waits or runs; a failed one runs again."""
     tenant = await new_tenant(owner)
     one, other = UUID(int=1), UUID(int=2)
 

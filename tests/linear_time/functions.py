@@ -386,7 +386,7 @@ EXCUSED: Mapping[str, str] = {
     "app.logging": _SERVICE,
     "app.object_store": _SERVICE,
     "app.plugins": _SERVICE,
-    "app.sql_views.passwords": "It is part of the answers that are kept: app.api.http.idempotency runs it.",
+    "app.sql_views.passwords": "app.api.http.idempotency runs it on stored responses.",
     "app.api.api_docs.document": _SERVICE,
     "app.settings": _SERVICE,
     "app.settings.api_server": _SERVICE,

@@ -398,7 +398,7 @@ def test_retriever_reads_configured_candidates_or_top_k(
 
 @pytest.mark.parametrize("reached", [True, False])
 def test_threshold_without_hits_is_answer_only_if_all_was_searched(fragile: DegradableService, reached: bool) -> None:
-    """If the retrievers could not be queried again, the answer is unknown, and an agent gets an error."""
+    """If a second query of the retrievers fails, better hits may exist, and an agent gets an error."""
     asked: list[int] = []
 
     async def find() -> tuple[list[Hit], SearchRun]:

@@ -122,7 +122,7 @@ async def test_equal_texts_of_several_knowledge_bases_count_once(workshop: Works
 
 
 async def test_hits_below_threshold_do_not_reduce_top_k(workshop: Workshop) -> None:
-    """By words, the many texts rank before the near one."""
+    """By BM25 the many texts rank before the one with a high similarity."""
     near = "A long tale of horses and hens and geese, in which a ferry is named but once, and then no more."
     services = await shelf(workshop, [*("ferry " * (1 + number) for number in range(2 * FEW)), near])
     (vector,) = await services.resources.embedders.default.embed_queries([near])
@@ -156,7 +156,7 @@ async def test_hit_without_vector_is_returned_with_threshold(workshop: Workshop)
 
 
 async def test_many_hits_below_threshold_do_not_reduce_top_k(workshop: Workshop) -> None:
-    """By words, a thousand texts rank before the six near ones; one more text is far, too."""
+    """By BM25 a thousand texts rank before the six with a high similarity."""
     near = [f"Of horses, hens, geese and a ferry, part {number}." for number in range(6)]
     far = "\n\n".join(f"The ferry, ferry and ferry number {number}." for number in range(MOST + 100))
     services = await book(workshop, far, *near, "Of taxes, rain, locks and the ferry.")

@@ -253,7 +253,7 @@ def test_warning_of_unavailable_model_names_searched_queries(models: Models, dim
 
 
 def test_word_hits_of_vector_with_other_dimension_ignore_threshold(models: Models) -> None:
-    """In the second knowledge base the similarity of these words is unknown, and the other query does not count."""
+    """The similarity of these words is unknown in the second knowledge base. The other query does not replace it."""
     queries = [{"vector": compute_text_vector("dives", LARGE), "text": "otter"}, fresh()]
     body = {
         "queries": queries,

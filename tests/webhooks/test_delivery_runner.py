@@ -129,7 +129,7 @@ async def failed_once(workshop: Workshop) -> bool:
 async def test_failed_delivery_pauses_its_receiver(
     workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
 ) -> None:
-    """All deliveries to the receiver wait, longer after each failure, and as long as it demands."""
+    """All deliveries to the receiver wait: longer after each failure, or as long as its Retry-After says."""
     await listening(services, receiver)
     await create(services, "one")
     await create(services, "two")

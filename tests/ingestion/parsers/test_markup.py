@@ -58,7 +58,7 @@ def test_xhtml_empty_elements_are_closed(tmp_path: Path, options: ParseOptions) 
 
 @pytest.mark.parametrize("markup", ["<pre>a{}b\n</pre>", "```\na{}b\n```"])
 def test_long_run_of_spaces_takes_linear_time(markup: str, tmp_path: Path, options: ParseOptions) -> None:
-    """In quadratic time, the test would take a minute."""
+    """A quadratic parser would take a minute."""
     path = tmp_path / ("a.html" if markup.startswith("<") else "a.md")
     [(kind, text)] = blocks_of(markup.format(" " * 90_000), path, options)
     assert (kind, len(text)) == (BlockKind.CODE, 90_002)
