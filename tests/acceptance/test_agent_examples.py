@@ -164,7 +164,7 @@ class Broken(BaseHTTPRequestHandler):
 
 
 @dataclass
-class Doors(ProtocolServer):
+class BrokenReplyServer(ProtocolServer):
     """Server of broken replies."""
 
     def create_http_server(self) -> ThreadingHTTPServer:
@@ -172,8 +172,8 @@ class Doors(ProtocolServer):
 
 
 def test_search_reply_without_array_of_texts_raises() -> None:
-    with Doors() as doors:
-        assert search(f"{doors.address}/200/[]", "key", []) == []
+    with BrokenReplyServer() as broken:
+        assert search(f"{broken.address}/200/[]", "key", []) == []
         for path in (
             '200/{"results":[]}',
             "200/null",
@@ -185,9 +185,9 @@ def test_search_reply_without_array_of_texts_raises() -> None:
             "401/[]",
         ):
             with pytest.raises(SearchFailed):
-                search(f"{doors.address}/{path}", "key", [])
+                search(f"{broken.address}/{path}", "key", [])
     with pytest.raises(SearchFailed):
-        search(f"{doors.address}/200/[]", "key", [])
+        search(f"{broken.address}/200/[]", "key", [])
 
 
 def test_search_with_wrong_key_raises(tenant: Tenant) -> None:

@@ -68,13 +68,14 @@ def test_names_contain_no_private_word(trees: dict[str, ast.Module]) -> None:
     assert found == []
 
 
-def test_functions_in_tests_contain_no_private_word() -> None:
-    """The rule holds for tests, fixtures and helpers. Short names such as ``found`` are allowed there."""
+def test_names_in_tests_contain_no_private_word() -> None:
+    """The rule holds for tests, fixtures, helpers and classes. Short names such as ``found`` are allowed there."""
     found = [
         f"{module.relative_to(ROOT).as_posix()}:{node.lineno}: {node.name} {', '.join(faults)}"
         for module in sorted((ROOT / "tests").rglob("*.py"))
         for node in walk(parse(module))
-        if isinstance(node, Function) and (faults := [fault for fault in faults_of(node.name) if "holds" in fault])
+        if isinstance(node, Function | ast.ClassDef)
+        and (faults := [fault for fault in faults_of(node.name) if "holds" in fault])
     ]
     assert found == []
 

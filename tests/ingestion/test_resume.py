@@ -381,7 +381,7 @@ async def test_error_stage_names_failed_step(workshop: Workshop, services: Tenan
     }
 
 
-class Beside:
+class DelegatingEmbedder:
     """Base of embedders that change the embedding of documents."""
 
     def __init__(self, real: Embedder) -> None:
@@ -391,7 +391,7 @@ class Beside:
         return getattr(self._real, name)
 
 
-class Surprising(Beside):
+class Surprising(DelegatingEmbedder):
     """Raises an unexpected error."""
 
     async def embed_documents(self, texts: Sequence[str], **_: Any) -> Any:
@@ -411,7 +411,7 @@ async def test_unexpected_error_has_stage(workshop: Workshop, services: TenantSe
     assert await workshop.status(document.id) == "embedding"
 
 
-class Noting(Beside):
+class Noting(DelegatingEmbedder):
     """Records which calls are interactive."""
 
     def __init__(self, real: Embedder) -> None:

@@ -88,7 +88,7 @@ SIZES = {
 
 
 @dataclass(frozen=True)
-class Lane:
+class FilledLexicalTable:
     """Contents of a filled lexical table."""
 
     index: FilledIndex
@@ -135,7 +135,7 @@ def postings_of(entries: Sequence[LexicalEntry]) -> Postings:
 
 
 @pytest.fixture(scope="module")
-async def filled(database: DatabaseUrls) -> AsyncIterator[Lane]:
+async def filled(database: DatabaseUrls) -> AsyncIterator[FilledLexicalTable]:
     async with open_maintained_database(database, threshold=CHUNKS) as world:
         index, rng = await world.new_index(3), random.Random(4)
         texts = [rng.choices(TERMS, COMMON, k=rng.randint(3, 40)) for _ in range(CHUNKS)]
@@ -160,7 +160,7 @@ async def filled(database: DatabaseUrls) -> AsyncIterator[Lane]:
         definitions = VectorIndexSpec(index.tenant, index.id, 3).build_definitions("chunk_embedding_other")
         for indexed in (f"filter_{index.id.hex}", f"filterl_{index.id.hex}"):
             await world.owner.execute(f"create index {indexed} on {definitions[indexed]}")
-        yield Lane(index, ids, postings_of(entries))
+        yield FilledLexicalTable(index, ids, postings_of(entries))
 
 
 def questions() -> list[list[str]]:
@@ -174,7 +174,7 @@ def questions() -> list[list[str]]:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", FILTERS)
-async def test_pruned_search_equals_full_scoring(filled: Lane, size: str, name: str) -> None:
+async def test_pruned_search_equals_full_scoring(filled: FilledLexicalTable, size: str, name: str) -> None:
     chunks, vector_index, looks_up = SIZES[size]
     await filled.pretend(chunks, vector_index)
     for terms in questions():
