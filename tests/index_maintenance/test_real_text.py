@@ -14,7 +14,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LONGEST = 400
 PASSAGES = 400
 IDENTIFIER = re.compile(r"\w+(?:[-_./]\w+)+|[a-z]+[A-Z]\w+")
-SENTENCE = re.compile(r"[A-Z][^.:|`]{120,300}\.")
+SENTENCE = re.compile(r"[A-Z][^.:|`]{60,300}\.")
 
 
 def passages(rng: random.Random) -> list[str]:
