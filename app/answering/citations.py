@@ -1,4 +1,4 @@
-"""Find citations of a finished answer: the chat model names the sources that support it, otherwise common words do."""
+"""Find citations of a finished answer: sources that the chat model names, or else sources with the same words."""
 
 import re
 from collections.abc import Sequence

@@ -10,7 +10,7 @@ from app.filters import predicates
 from app.filters.parser import EXPIRY, And, Condition, FilterNode, Not, Or, parse_filter
 from app.filters.values import Loc, parse_instant
 
-# Every search tries each lookup on a sample of rows.
+# Maximum number of lookups. Every search tries each lookup on a sample of rows.
 MAX_LOOKUPS = 4
 # Cost of a pattern, and of any other reference to a value. A pattern reads the whole value.
 PATTERN_WEIGHT, REFERENCE_WEIGHT = 10.0, 0.2

@@ -53,7 +53,7 @@ def build_filter_metadata(metadata: Mapping[str, object], *, reserved: Mapping[s
     Args:
         metadata: Metadata of the caller.
         reserved: Values of names in ``RESERVED_NAMES``, and of ``EXPIRY``. A date is an ISO-8601 string. Names in
-            ``MULTI_VALUED_NAMES`` have a list. For filters, an absent name does not exist.
+            ``MULTI_VALUED_NAMES`` have a list. A filter treats an absent name as missing.
 
     Returns:
         The merged metadata.

@@ -30,7 +30,8 @@ class IndexDropper:
         database: Database.
         queue: Job queue.
         find_expired: Finds the retired search indexes of all tenants whose time for a rollback is over.
-        owner_database: Connection as the owner of the tables, who drops partial indexes; None if not configured.
+        owner_database: Connection with the role that owns the tables and may drop partial indexes; None if it is not
+            configured.
     """
 
     database: Database

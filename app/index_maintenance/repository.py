@@ -1,4 +1,4 @@
-"""Read and write one search index for its maintenance, with the role that owns no tables."""
+"""Read and write one search index for its maintenance, with the service's database role, which owns no tables."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ class IndexRepository:
         )
 
     async def merge_deltas(self) -> None:
-        """Merge the append-only rows of the totals, of the document frequencies and of the private frequencies.
+        """Merge the append-only rows of the totals, and of the term frequencies of the search index and of each scope.
 
         Frequencies are merged when there are more than twice as many rows as keys. On average each row is therefore
         rewritten about twice, for any size of the index. Writers continue: a row that this transaction does not see
@@ -236,8 +236,8 @@ _COUNT_FREQUENCIES = parse_statement("""
 select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
   from (select count(*) as n from term_document_frequency
          where tenant_id = :tenant and index_id = :index group by key) g""")
-# Merge all keys, without a join. A join with only the crowded keys took a minute for a few thousand rows if the table
-# had no statistics.
+# Merge all keys, without a join. A join with only the keys that have many rows took a minute for a few thousand rows if
+# the table had no statistics.
 MERGE_FREQUENCIES = parse_statement("""
 with removed as (
   delete from term_document_frequency where tenant_id = :tenant and index_id = :index returning key, df, max_weight

@@ -53,9 +53,9 @@ class IndexMaintenance:
         database: Database.
         queue: Job queue.
         find_changed: Finds the search indexes of all tenants whose counts have changed.
-        find_outdated: ``ControlPlaneDatabase.find_outdated_indexes`` with a limit.
-        owner_database: Connection as the owner of the tables, who builds vector indexes. Without it every search index
-            uses an exact scan, and stores the reason.
+        find_outdated: Finds search indexes with outdated term weights or routing profiles, up to a limit.
+        owner_database: Connection with the role that owns the tables and may build vector indexes. Without this
+            connection, searches scan all vectors, and each large search index stores the reason.
         threshold: Number of chunks with 384 dimensions from which a search index gets a vector index.
     """
 
@@ -78,8 +78,9 @@ class IndexMaintenance:
         Raises:
             DatabaseUnavailable: The database does not answer.
             MaintenanceFailed: A statement of the owner of the tables fails.
-            DBAPIError: The counts of a search index could not be merged. Raised after all the others are merged.
-            TimeoutError: Merging took too long. Raised after all the others are merged.
+            DBAPIError: The counts of a search index could not be merged. Raised after the counts of all other search
+                indexes are merged.
+            TimeoutError: Merging took too long. Raised after the counts of all other search indexes are merged.
         """
         changed = await self.find_changed()
         failures: list[Exception] = []

@@ -79,17 +79,17 @@ class IndexStats:
     Attributes:
         id: Id of the search index.
         dim: Number of dimensions of its vectors.
-        live: Whether it is the live generation.
+        live: Whether the search index is the live generation.
         avgdl: Average chunk length of the stored weights, in terms.
         k1: Parameter k1 of BM25.
         b: Parameter b of BM25.
         vector_index: ``exact``, ``building`` or ``hnsw``.
-        skip_reason: Reason why it has no vector index, if it is large.
+        skip_reason: Reason why a large search index has no vector index.
         built_chunks: Number of chunks when the vector index was last measured.
         deleted_chunks: Number of chunks deleted since the vector index was built.
         chunks: Current number of chunks.
         tokens: Current number of terms of all chunks.
-        building: Whether it is the generation that a reindex is building.
+        building: Whether the search index is the generation that a reindex is building.
     """
 
     id: UUID
@@ -123,7 +123,7 @@ class IndexStats:
 
 
 def compute_ann_threshold(threshold: int, dim: int) -> float:
-    """Compute the number of chunks up to which searches scan all vectors; ``threshold`` is it for 384 dimensions."""
+    """Compute the number of chunks up to which searches scan all vectors. For 384 dimensions it is ``threshold``."""
     return threshold * math.sqrt(THRESHOLD_DIMENSIONS / dim)
 
 

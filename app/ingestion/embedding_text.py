@@ -83,8 +83,8 @@ def _drop_oversized_prefixes(
 ) -> list[int]:
     """Drop all titles of chunks that are too long even without titles, and return the positions of the other chunks.
 
-    Chunks that are too long come with their vectors and may have megabytes. Their tokens are counted once, not once for
-    each title.
+    A chunk that is too long was uploaded with its vector and may have megabytes. Its tokens are counted once, not once
+    for each title.
     """
     long_positions = [at for at, draft in enumerate(drafts) if prefixes[at] and len(draft.text) > LONG_CHUNK_CHARACTERS]
     counts = count_tokens([drafts[at].text for at in long_positions]) if long_positions else []

@@ -10,10 +10,10 @@ from typing import NamedTuple
 INSTRUCTIONS, MARKUP, HIDDEN = "instructions", "chat_markup", "hidden_text"
 # Invisible characters. Between the letters of a word they hide the word from a pattern.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
-# Unicode tag characters encode ASCII invisibly, and models read them. The flag of a region has only six after its 🏴.
-# Ten in a row are hidden text.
+# Unicode tag characters encode ASCII invisibly, and models read them. The emoji of a regional flag contains only six of
+# them, after a 🏴. Ten in a row are hidden text.
 _INVISIBLE_ASCII = re.compile("[\U000e0020-\U000e007f]{10}")
-# Number of characters of a chunk that are searched. Chunks for readers are far shorter.
+# Number of characters of a chunk that are searched. Useful chunks are far shorter.
 _MAX_SCANNED_CHARACTERS = 100_000
 
 

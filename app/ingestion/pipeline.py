@@ -100,7 +100,7 @@ class IngestionPipeline:
             IndexMismatch: No configured model fits the search index, or the knowledge base was reindexed.
             UnavailableError: A model, the object store or the database does not answer; a retry may help.
             DailyTokenLimitReached: The daily token budget is used up; the next day it may succeed.
-            QuotaExceeded: The tenant or the API key may not store as many chunks.
+            QuotaExceeded: The chunks exceed the storage quota of the tenant or the API key.
             TitleChanged: The title of the document changed during the ingestion.
             JobPreempted: The job must give its place to another tenant.
         """
@@ -153,7 +153,8 @@ class IngestionPipeline:
         budget = TokenBudget(db, uploader, pending.storage_quota.quotas, pending.key_quotas)
         embedder = kb.get_embedder(self.embedders)
         if pending.document.media_type != CHUNKS_TYPE:  # an upload of chunks may include their vectors
-            # Checked before parsing: each retry would parse the file again in vain during an outage, or every day.
+            # Model and budget are checked before parsing. Otherwise each retry during an outage, or on a day without
+            # budget, would parse the file in vain.
             if isinstance(embedder, HasEndpoint):
                 embedder.require_available()
             await budget.check()

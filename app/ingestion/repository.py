@@ -202,7 +202,7 @@ class IngestionRepository:
 
 
 class _TermVector(SparseVector):
-    """Term weights of a chunk as a database parameter. They are packed unsorted: ``LexicalEntry`` sorts the terms."""
+    """Term weights of a chunk as a database parameter. Packing needs no sorting: ``LexicalEntry`` sorts the terms."""
 
     def __init__(self, entry: LexicalEntry) -> None:
         self._entry = entry
@@ -289,7 +289,7 @@ def _build_location_metadata(draft: ChunkDraft, node_ids: Mapping[tuple[int, ...
 
 
 def _to_frequency_params(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
-    """Count the chunks of each term key, and find its greatest weight as a float32, the stored precision."""
+    """Count the chunks of each term key, and find the key's greatest weight as a float32, the stored precision."""
     count = sum(len(entry.keys) for entry in entries)
     keys = np.fromiter(chain.from_iterable(entry.keys for entry in entries), np.int32, count)
     weights = np.fromiter(chain.from_iterable(entry.weights for entry in entries), np.float32, count)

@@ -87,7 +87,7 @@ class Analyzer:
         clean = normalize_text(text)
         if clean.isascii():
             return self._analyze_words(_ASCII_WORD.findall(clean))
-        clean = clean.replace("\u2010", "-")  # the hyphen that NFKC leaves alone
+        clean = clean.replace("\u2010", "-")  # a hyphen that NFKC does not replace
         runs = _BIGRAM_RUN.split(clean)
         terms: list[str] = []
         for index, run in enumerate(runs):

@@ -17,7 +17,7 @@ B = 0.75
 DIMENSIONS = 1_000_000_000
 # Maximum number of nonzero elements of one sparsevec.
 MAX_TERMS = 16_000
-# Number of keys whose computation takes as long as the creation of an array.
+# Number of keys from which NumPy is faster than a loop, because creating an array takes time too.
 MIN_ARRAY_LENGTH = 40
 _MASK = 0xFFFFFFFF
 

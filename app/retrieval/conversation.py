@@ -12,8 +12,8 @@ ASKING_ROLES = frozenset({"customer", "user"})
 def build_conversation_queries(messages: Sequence[Message]) -> list[str]:
     """Build the queries of a conversation from the messages of its users and customers.
 
-    Messages of agents and tools never become queries. On the benchmark mtrag-un, the two queries fused beat the last
-    message alone, and a query of all messages was worse.
+    Messages of agents and tools never become queries. On the benchmark mtrag-un, fusing the results of both queries
+    beat the last message alone. One query of all messages was worse.
 
     Args:
         messages: Messages of the conversation, oldest first.

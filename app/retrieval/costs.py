@@ -35,7 +35,8 @@ class FilterTooExpensive(InvalidInputError):
     code = "filter_too_expensive"
 
 
-# Tenant, search index, and whether the dense retriever runs: it reads more rows than the lexical retriever.
+# Key of a measured cost: tenant, search index, and whether the dense retriever runs. The dense retriever reads more
+# rows than the lexical retriever.
 _CostKey = tuple[UUID, UUID, bool]
 
 
@@ -84,12 +85,13 @@ class SearchCosts:
         remaining_seconds: float,
         database_timeout_seconds: float,
     ) -> AsyncIterator[None]:
-        """Hold a slot during the block if the search is expensive; light searches need none.
+        """Occupy a slot while the block runs if the search is expensive. Other searches need no slot.
 
         Args:
             tenant_id: Tenant of the search.
             calls: Retriever queries of the search.
-            remaining_seconds: Time until the deadline of the search. At most half of it is spent waiting.
+            remaining_seconds: Time until the deadline of the search. The search waits for a slot for at most half of
+                this time.
             database_timeout_seconds: Maximum database time of the first attempt.
 
         Raises:

@@ -51,8 +51,8 @@ class Explanation:
         options: Options of the strategy, with defaults.
         indexes: Searched knowledge bases.
         transformers: Names of the transformers, in their order.
-        prompts: Prompts of administrators that were used.
-        routing_decisions: Knowledge bases that routing considered, chosen ones first.
+        prompts: Prompts that an administrator wrote and the search used.
+        routing_decisions: Knowledge bases that routing considered, chosen knowledge bases first.
     """
 
     options: Mapping[str, Any]

@@ -73,7 +73,9 @@ class FederatedSearch:
         request: SearchRequest,
         views: Sequence[KnowledgeBaseView],
     ) -> Self:
-        """Select the HTTP sources of a search. A shared knowledge base with the name of a searched one is searched too.
+        """Select the HTTP sources of a search.
+
+        If a shared knowledge base has the name of a searched knowledge base, it is searched too.
 
         A search with a filter uses no HTTP source, because a filter cannot be applied to the results of a source. The
         caller gets a notice, and the results count as complete.
@@ -125,11 +127,11 @@ class FederatedSearch:
             get_weight: Function that returns the weight of the local hits in the merge of sources.
 
         Returns:
-            The hits of the local search, then those of each source that found something.
+            The hits of the local search, then the hits of each HTTP source that has results.
 
         Raises:
             InvalidInputError: Only HTTP sources are searched, and no query has a text.
-            UnavailableError: The local search failed, and no source found something.
+            UnavailableError: The local search failed, and no HTTP source has results.
             SearchUnavailable: Only HTTP sources are searched, and none answered.
         """
         if not self.views or not queries:
@@ -142,7 +144,7 @@ class FederatedSearch:
             hits, failure = await self._run_local_search(local_search)
             results = await source_task
         finally:
-            source_task.cancel()  # if the local search raises; a finished task ignores this
+            source_task.cancel()  # the local search may have raised an error; cancelling a finished task has no effect
         source_hits = [
             SourceHits(view.weight, view_hits) for view, view_hits in zip(self.views, results, strict=True) if view_hits
         ]

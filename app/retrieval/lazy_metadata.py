@@ -19,7 +19,7 @@ class LazyMetadata:
 
     @classmethod
     def from_entries(cls, entries: Mapping[str, Any]) -> Self:
-        """Encode metadata that is not stored in the database."""
+        """Create the metadata of a hit that is not stored in the database."""
         return cls(json.dumps(entries))
 
     @cached_property

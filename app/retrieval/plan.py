@@ -73,7 +73,7 @@ class SearchPlan:
         transformer_steps: Transformers with their options, in their order.
         uses_default_transformers: Whether neither the request nor a stored setting names the transformers.
         top_k: Number of hits to return.
-        prompts: Active prompts by name: a prompt of the request overrides that of the knowledge base.
+        prompts: Active prompts by name: a prompt of the request overrides the prompt of the knowledge base.
     """
 
     strategy: Strategy[Any]
@@ -96,8 +96,8 @@ class SearchPlan:
 
         Args:
             request: The search request.
-            single_knowledge_base: The searched knowledge base, if there is exactly one. Only then its stored settings
-                apply.
+            single_knowledge_base: The searched knowledge base, whose stored settings apply. None if the search has
+                several knowledge bases: stored settings then do not apply.
             search_run: Collector of the notices.
             can_rewrite: Whether a chat model is configured for the default transformer.
 
@@ -191,7 +191,7 @@ def _resolve_strategy(
         strategy = find_strategy(request.strategy, loc=("body", "strategy"))
     else:
         strategy = resolve_stored_strategy(settings.strategy, search_run)
-        provided = provided if strategy.name == settings.strategy else {}  # they are for the missing strategy
+        provided = provided if strategy.name == settings.strategy else {}  # options of a missing strategy
     stored = (
         resolve_stored_options(strategy, settings.strategy_options, search_run)
         if strategy.name == settings.strategy

@@ -17,7 +17,7 @@ from app.retrieval.types import Query
 
 @dataclass(frozen=True, slots=True)
 class HybridPreviewSearch:
-    """Preview of the targets of a search with the strategy hybrid, inside the caller's scopes and filters.
+    """Quick first search in the targets with the strategy hybrid, within the caller's scopes and filters.
 
     Attributes:
         db: Database in the tenant's scope.

@@ -46,8 +46,8 @@ FAILURES = (EmbeddingUnavailable, EmbeddingMismatch, EmbeddingRejected, TimeoutE
 class QueryVectorCache:
     """Cache of recent query vectors, shared by all searches of a process.
 
-    Vectors are cached for each tenant. A shared cache would reveal the queries of other tenants by the time of a
-    search.
+    Vectors are cached for each tenant. If tenants shared cached vectors, a fast search would reveal that another tenant
+    has searched for the same text.
     """
 
     _vectors: LRUCache[tuple[UUID, EmbeddingIdentity, str], Vector] = field(
@@ -123,7 +123,8 @@ class QueryEmbedder:
         Args:
             embedder: Embedder of the model.
             queries: Queries with a text, an image or a provided vector.
-            required: Whether a failure is raised. With a ``partial_message``, it is raised only if no vector is cached.
+            required: Whether a failure raises an error. With a ``partial_message``, a failure raises an error only if
+                no vector is cached.
             unavailable_message: First part of the warning: the model that does not answer.
             fallback_message: Second part of the warning: the consequence for the search.
             partial_message: Second part of the warning if the vectors of some queries are cached.
@@ -246,7 +247,7 @@ class QueryEmbedder:
 
     async def _embed_images(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
         files = [query.image for query in queries if query.image is not None]
-        if embedder.image_embedder is None:  # the other queries search its knowledge bases
+        if embedder.image_embedder is None:  # queries without an image still search the knowledge bases
             return []
         await self.quotas.token_budget.check()
         embedded = await embedder.image_embedder.embed_images(files, interactive=True)

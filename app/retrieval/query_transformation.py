@@ -118,7 +118,7 @@ class QueryTransformer:
         return [*self._drop_extra_queries(transformed), *others], reformulated
 
     def _drop_extra_queries(self, queries: Sequence[Query]) -> list[Query]:
-        """Drop the extra queries, with a notice, if the time is too short for them."""
+        """Drop the queries that transformers added, with a notice, if the time is too short for these extra queries."""
         required = [query for query in queries if not query.is_extra]
         if len(required) < len(queries) and self.search_run.remaining_seconds < time_budget.MIN_EXTRA_QUERIES_SECONDS:
             self.search_run.degrade("extra_queries", "no_time")

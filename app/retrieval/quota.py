@@ -8,7 +8,7 @@ from app.retrieval.types import SearchRequest, SearchResult, SearchUnavailable
 async def search_within_quota(
     retrieval: RetrievalService, request: SearchRequest
 ) -> tuple[SearchResult, RateLimitState]:
-    """Acquire the rate limit, search, and count the search.
+    """Check the rate limit of the caller, search, and add the search to the caller's usage.
 
     Args:
         retrieval: Search service of the caller.
@@ -27,7 +27,9 @@ async def search_within_quota(
 
 
 def require_complete(result: SearchResult) -> SearchResult:
-    """Return the result unchanged, for callers that take an empty result as proof that nothing matches.
+    """Return the result unchanged, or raise an error if it is empty and incomplete.
+
+    Use the function for callers that take an empty result as proof that nothing matches.
 
     Raises:
         SearchUnavailable: The result has no hits, and a part of the search was left out.

@@ -135,9 +135,9 @@ class ParentSpans(NamedTuple):
 
 
 class RetrievalRepository:
-    """Reads in the scope of one tenant: its own rows and shared rows.
+    """Repository for the searches of one tenant, which reads the tenant's rows and shared rows.
 
-    The argument ``tenants`` of the methods has the owner of each row.
+    The argument ``tenants`` of the methods contains the owner of each row.
     """
 
     def __init__(self, reader: DriverReader) -> None:
@@ -190,12 +190,12 @@ class RetrievalRepository:
         return {row[0].bytes + row[1].bytes: _parse_row(row) for row in rows}
 
     async def load_ranges(self, expansion: Expansion, chunks: Sequence[ExpansionTarget]) -> dict[int, tuple[int, int]]:
-        """Load the expanded range of each target, by its position."""
+        """Load the range to which each target is expanded, by the position of the target."""
         rows = await self.reader.fetch_rows(EXPAND[expansion.kind], _build_expansion_values(expansion, chunks))
         return {row[0]: (row[1], row[2]) for row in rows}
 
     async def load_parent_spans(self, expansion: Expansion, chunks: Sequence[ExpansionTarget]) -> ParentSpans:
-        """Load the parent nodes within the maximum length that contain each target, and all chunks of the documents."""
+        """Load the ranges of each target's parents up to the maximum length, and of all chunks of the documents."""
         rows = await self.reader.fetch_rows(PARENT_SPANS, _build_expansion_values(expansion, chunks))
         spans = [(row["number"], row["document_id"], list(zip(row[2], row[3], strict=True))) for row in rows]
         return ParentSpans(

@@ -28,8 +28,8 @@ class RoutingDecision:
         is_chosen: Whether the knowledge base is searched.
         reason: Why the knowledge base was chosen or not.
         score: Weighted similarity of the most similar search index; None if the knowledge base was not compared.
-        centroids: Highest cosine of a query with the centroids of its chunks, in that search index.
-        texts: Highest cosine of a query with its description texts, in that search index.
+        centroids: Highest cosine of a query with the centroids of the chunks of that search index.
+        texts: Highest cosine of a query with the description texts of that search index.
         weight: Routing weight of the knowledge base.
     """
 

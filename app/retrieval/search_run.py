@@ -28,7 +28,7 @@ THRESHOLD_NOT_APPLIED = ServiceWarning(
 
 
 def get_failure_reason(error: Exception) -> str:
-    """Return the reason of a failure, as a word for machines."""
+    """Return the reason of a failure: ``timeout``, the code of an error of the service, or ``failed``."""
     if isinstance(error, TimeoutError):
         return "timeout"
     return error.code if isinstance(error, AppError) else "failed"
@@ -36,7 +36,7 @@ def get_failure_reason(error: Exception) -> str:
 
 @dataclass(slots=True)
 class DatabaseBudget:
-    """Database time in seconds that the retrievers of one search have left, for any timeout of the caller."""
+    """Seconds of database time that remain for the retrievers of one search, whatever the caller's timeout is."""
 
     remaining_seconds: float = time_budget.MAX_DATABASE_SECONDS
 
@@ -51,7 +51,7 @@ class SearchRun:
         notices: Sentences for the caller about anything else; the results are complete.
         timings_ms: Milliseconds of each step.
         plans: Plans of the retrievers by search index, if the caller requested them.
-        degraded_steps: Steps that the search was done without, each with the reason, as words for machines.
+        degraded_steps: Steps that failed or were skipped, each with a reason as in ``get_failure_reason``.
         background_tasks: Tasks that run while the search continues.
         database_budget: Database time that is left, shared by all parts of the search.
     """
@@ -77,7 +77,7 @@ class SearchRun:
 
     @property
     def diagnostics(self) -> dict[str, Any]:
-        """Fields that an error adds when it ends the search."""
+        """Fields that are added to the error that ends the search."""
         return {"timings_ms": self.timings_ms, "degraded": self.degraded_steps}
 
     def compute_database_timeout(self, share: float) -> float:
@@ -164,7 +164,7 @@ class StepTimer:
 
 
 async def gather(work: Sequence[Awaitable[T]]) -> list[T]:
-    """Await all at the same time. A single awaitable, the usual case, gets no task."""
+    """Await all awaitables at the same time. A single awaitable, the usual case, gets no task."""
     return [await work[0]] if len(work) == 1 else await asyncio.gather(*work)
 
 

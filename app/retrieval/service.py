@@ -133,7 +133,8 @@ class RetrievalService:
     ) -> SearchResult:
         """Await a search with cached knowledge bases, and raise StaleCacheError if they are outdated.
 
-        Every transaction checks the cache. A search that is refused, fails or finds nothing may have had none.
+        Every transaction checks the cache. A search that is refused, fails or finds nothing may have opened no
+        transaction, so the cache is checked here.
         """
         try:
             result = await search

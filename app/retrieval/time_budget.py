@@ -10,11 +10,11 @@ SEARCH = 0.8
 # Share of the caller's timeout after which a step that ignores its limit is stopped. An error is useful only while the
 # caller still waits.
 HARD_LIMIT = 0.87
-# Minimum seconds of that hard limit for any timeout. A busy machine may need a second.
+# Minimum of the hard limit above, in seconds, for any timeout of the caller. A busy machine may need a second.
 MIN_BUDGET_SECONDS = 1.0
 
 # Share of the chat model for all transformers together, and its maximum in seconds if the caller did not request them.
-# Results are good without it: nDCG@10 of 0.864 instead of 0.918.
+# Results are good without the transformers: nDCG@10 of 0.864 instead of 0.918.
 REWRITE, MAX_DEFAULT_REWRITE_SECONDS = 0.3, 1.2
 # With less time no model answers, and its circuit breaker would count one more failure.
 MIN_REWRITE_SECONDS = 0.05

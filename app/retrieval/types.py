@@ -78,8 +78,8 @@ class Expansion:
         kind: ``window``: neighbour chunks; ``section``: the section; ``parent``: the parent node.
         window: Number of neighbour chunks on each side.
         max_characters: Maximum length of the text. A longer text is cut so that the chunk is in the middle.
-        merge_share: Auto-merging: a parent replaces its chunks only if at least this share of them is among the best
-            results, and only as a whole. None expands every result.
+        merge_share: Minimum share for auto-merging: a parent replaces its chunks if at least this share of the chunks
+            is among the best results. The text of a parent is never cut. None expands every result.
     """
 
     kind: Literal["window", "section", "parent"]
@@ -220,7 +220,7 @@ class HitDocument:
         tenant_id: Owner of the document; the system tenant if it is shared.
         id: Id of the document.
         chunk_count: Number of chunks of the document.
-        metadata: Metadata of the document with reserved fields, and with that of the chunk.
+        metadata: Metadata of the document and of the chunk, with reserved fields.
         own_metadata: Metadata of the document alone, if the chunk has further metadata; else None.
     """
 
@@ -281,7 +281,7 @@ NO_SCORES = Scores(None, None, None)
 
 
 class RetrieverRank(NamedTuple):
-    """Rank of a chunk, from 1, in the ranked list of one retriever for the query with an index from 0."""
+    """Rank of a chunk in the ranked list of one retriever for one query. Ranks begin at 1, query indexes at 0."""
 
     query: int
     retriever: RetrieverName
@@ -356,7 +356,7 @@ class Hit:
 
 
 def round_score(score: float) -> float:
-    """Round a score to the digits that callers see, so that ties there are ties here."""
+    """Round a score to the digits that callers see. Scores that look equal to callers then count as ties."""
     return round(score, 6)
 
 

@@ -18,8 +18,8 @@ def approximate_tokens(texts: Sequence[str]) -> list[int]:
 def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, tools: ChunkTools) -> ChunkerOutput:
     """Pack chunks like the headered chunker, with estimated sizes.
 
-    If the model cannot read a chunk, all chunks are packed again. The size of a text is then its estimate or its exact
-    size, scaled from the limit of the model to ``max_tokens``, whichever is greater.
+    If a chunk has more tokens than the model reads, all chunks are packed again. The size of a text is then the greater
+    of two numbers: the estimate, and the exact number of tokens scaled from the model's limit to ``max_tokens``.
 
     Args:
         tree: Tree of the document.
@@ -32,7 +32,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, too
     regions = find_section_regions(tree.root)
 
     def count_tokens(texts: Sequence[str]) -> list[int]:
-        # Scale the exact size, so that a text that fills the model fills a chunk.
+        # After scaling, a text that reaches the limit of the model has exactly ``max_tokens``.
         exact = (-(-tokens * sizes.max_tokens // tools.max_tokens) for tokens in tools.count_tokens(texts))
         return list(map(max, approximate_tokens(texts), exact))
 

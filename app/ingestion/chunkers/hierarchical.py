@@ -13,7 +13,7 @@ CHILDREN_PER_PARENT = 4
 
 
 class HierarchicalOptions(BaseModel, extra="forbid"):
-    """Options of the hierarchical chunker."""
+    """Options of the hierarchical chunker: the size of the parents."""
 
     parent_tokens: int | None = Field(
         None,

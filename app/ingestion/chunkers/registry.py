@@ -1,4 +1,4 @@
-"""Registry of all chunkers of this installation: built-in ones and those of plugins."""
+"""Registry of all chunkers of this installation: the built-in chunkers and the chunkers of plugins."""
 
 import re
 from collections.abc import Mapping

@@ -23,7 +23,7 @@ EMBED_SLICE_SIZE = 256
 
 
 class SemanticOptions(BaseModel, extra="forbid"):
-    """Options of the semantic chunker."""
+    """Options of the semantic chunker: the percentile, the buffer and the minimum size of a topic."""
 
     percentile: int = Field(
         90,
@@ -114,7 +114,7 @@ def _compute_distance(before: Sequence[Vectors], after: Sequence[Vectors]) -> fl
 def _split_topics(
     units: Sequence[Sequence[Piece]], widths: Sequence[float], threshold: float, min_tokens: int
 ) -> list[list[Piece]]:
-    """Cut a region at its gaps above ``threshold``, the widest first, if both sides keep at least ``min_tokens``."""
+    """Cut a region at gaps above ``threshold``, the widest first. Both sides of a cut keep at least ``min_tokens``."""
     totals = [0, *accumulate(sum(piece.tokens for piece in unit) for unit in units)]
     ends = [0, len(units)]
     for gap in sorted(range(len(widths)), key=lambda gap: (-widths[gap], gap)):

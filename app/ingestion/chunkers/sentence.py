@@ -11,7 +11,7 @@ from app.ingestion.types import DocumentTree
 
 
 class SentenceOptions(BaseModel, extra="forbid"):
-    """Options of the sentence chunker."""
+    """Options of the sentence chunker: the number of sentences of a chunk."""
 
     sentences: int = Field(1, ge=1, le=20, description="Number of sentences of a chunk.")
 

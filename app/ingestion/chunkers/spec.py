@@ -43,7 +43,7 @@ class ChunkSizes:
 
 @dataclass(frozen=True, slots=True)
 class ChunkTools:
-    """Functions of the embedding model that a chunker may call. Both block.
+    """Functions of the embedding model that a chunker may call. Both functions block the thread.
 
     Attributes:
         count_tokens: Returns the number of tokens of each text.
@@ -63,8 +63,8 @@ class ChunkerOutput:
 
     Attributes:
         drafts: Chunks in reading order.
-        topics: Topic nodes that the chunks name in ``ChunkDraft.node_path``. The path of each continues the children
-            of a section. ``pack_topics`` builds them.
+        topics: Topic nodes that the chunks name in ``ChunkDraft.node_path``. The path of each topic is behind the paths
+            of the other children of its section. ``pack_topics`` builds them.
     """
 
     drafts: list[ChunkDraft]

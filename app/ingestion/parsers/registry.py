@@ -50,7 +50,7 @@ def _read_plugin_specs(entry: EntryPoint, module: Any, existing: Mapping[str, Pa
 
 
 def _read_declared_words(module: Any, name: str, pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """Return the words of a declared list in lower case, without duplicates and without the dot of an extension."""
+    """Return a plugin's list of media types or extensions in lower case, without duplicates and leading dots."""
     declared = getattr(module, name, None)
     if not isinstance(declared, list | tuple) or not all(isinstance(word, str) for word in declared):
         raise InvalidPlugin(f"The module has no {name}; define it as a list of strings.")

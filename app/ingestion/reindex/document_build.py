@@ -103,7 +103,8 @@ class DocumentRebuilder:
             indexed = await asyncio.to_thread(_build_indexed_document, stored, generation, chunked, embedded)
             async with db.transaction() as session:
                 await _store_in_generation(session, db.tenant_id, generation, stored, indexed)
-                # Also if another worker has added the document, because nothing deletes these checkpoints later.
+                # Delete the checkpoints also if another worker has added the document, because nothing deletes them
+                # later.
                 repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
                 checkpoint_keys = (
                     derive_checkpoint_key(embedder.identity),

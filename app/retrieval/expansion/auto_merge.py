@@ -1,4 +1,4 @@
-"""Auto-merging: replacement of hits by their parent node if enough of its chunks are hits (after LlamaIndex)."""
+"""Auto-merging: a parent node replaces its hits if enough chunks of the parent are hits (after LlamaIndex)."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ async def auto_merge(
         expansion: Expansion of the request, with the maximum length of a parent.
         min_share: Minimum share of a parent's chunks, from 0 to 1.
         hits: Hits, best first.
-        top_k: Number of best hits that decide.
+        top_k: Number of best hits that count towards ``min_share``.
 
     Returns:
         The merged hits, best first.
@@ -40,11 +40,11 @@ async def auto_merge(
 def find_largest_parents(
     hits: Sequence[tuple[UUID, Span]], parent_spans: ParentSpans, *, min_share: float
 ) -> dict[int, Span]:
-    """Find the largest parent of each hit that has at least ``min_share`` of its chunks among the hits (pure).
+    """Find for each hit the largest parent that has at least ``min_share`` of its chunks among the hits (pure).
 
     Args:
         hits: Document and range of each hit.
-        parent_spans: Ranges of the parents by the position of a hit, and of all chunks by document.
+        parent_spans: Ranges of the parents by the position of the hit, and ranges of all chunks by document.
         min_share: Minimum share of a parent's chunks, from 0 to 1.
 
     Returns:

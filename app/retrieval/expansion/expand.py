@@ -1,4 +1,4 @@
-"""Expansion of hits to a larger text around the chunk, and removal of hits whose texts repeat a better one."""
+"""Expansion of hits to a larger text around the chunk, and removal of hits that repeat the text of a better hit."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,8 @@ from app.documents.types import build_chunk_id, build_node_id
 from app.retrieval.repository import ExpansionTarget, RetrievalRepository, TextVersion
 from app.retrieval.types import Expansion, Hit, TextSpan
 
-# Whole texts are loaded, because the database needs longer to cut five pieces out of a text than to send the text. The
-# number of texts at a time bounds the memory of the process.
+# Whole texts are loaded, because the database needs longer to cut five pieces out of a text than to send the text. A
+# limit on the texts that are loaded together bounds the memory of the process.
 MAX_TEXTS_PER_QUERY = 4
 
 

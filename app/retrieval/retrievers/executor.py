@@ -80,14 +80,14 @@ class HybridRetriever:
     ) -> list[Hit]:
         """Run both retrievers, rank their results, and load the best hits.
 
-        Both run in one statement, or in parallel if they are slow. After an error or a timeout, each runs alone,
-        without the extra queries, and a warning names the one that failed. If hits are missing and a list reached its
-        limit, a second pass reads more rows.
+        Both retrievers run in one statement, or in parallel if they are slow. After an error or a timeout, each
+        retriever runs alone, without the queries that transformers added. A warning names the retriever that failed. If
+        hits are missing and a list reached its limit, a second pass reads more rows.
 
         Args:
             calls: Queries in search indexes.
             rank: Function that ranks the lists of the retrievers.
-            extra_positions: Indexes of the calls for extra queries.
+            extra_positions: Indexes of the calls for extra queries, which transformers added.
 
         Returns:
             At most ``top_k`` hits, best first, ties by document and chunk index.
@@ -184,7 +184,10 @@ class HybridRetriever:
     async def _open_repository(
         self, time_share: float, *, snapshot: str | None = None
     ) -> AsyncIterator[RetrievalRepository]:
-        """Open a transaction with a share of the remaining time for each statement and, plus a grace time, for all."""
+        """Open a transaction whose statements may each take a share of the remaining time.
+
+        The whole transaction may take the same time plus ``DATABASE_GRACE_SECONDS``.
+        """
         timeout_seconds = self.search_run.compute_database_timeout(time_share)
         # One snapshot for retrievers and texts, so that a replaced document is read as a whole, old or new.
         transaction = self.db.read_transaction(snapshot=snapshot or True, statement_timeout_seconds=timeout_seconds)
@@ -247,7 +250,7 @@ class HybridRetriever:
     def _skip_extra_queries(
         self, extra_positions: frozenset[int], calls: Sequence[RetrieverQuery]
     ) -> Sequence[RetrieverQuery]:
-        """Return the calls with empty extra queries, and add a notice. The positions of the calls do not change."""
+        """Return the calls with an empty call in place of each extra query, and add a notice."""
         if not extra_positions:
             return calls
         self.search_run.degrade("extra_queries", "retrievers")
@@ -310,7 +313,7 @@ class HybridRetriever:
         )
 
     async def _record_plans(self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]) -> None:
-        """Record the plan of each index. Plans count all chunks, so a restricted key does not get them."""
+        """Record the plan of each index, except for restricted keys: a plan reveals the number of all chunks."""
         if self.explain:
             for call in {call.index_id: call for call in calls if not call.is_user_restricted}.values():
                 self.search_run.plans[call.index_id.bytes] = await repository.load_plan(

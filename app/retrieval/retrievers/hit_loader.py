@@ -154,13 +154,14 @@ class HitLoader:
         threshold, similarity = self.score_threshold, ranking.results.similarity
         if threshold is None:
             return ranking.ranked_keys
-        # Keys that already reach the threshold get their other comparisons when they are loaded.
+        # Chunks that already reach the threshold are compared with the other queries when they are loaded.
         above_threshold = {key for key, best in similarity.items() if round(best, 6) >= threshold}
         others = [key for key, _ in ranking.ranked_keys if key not in above_threshold]
         await fill_missing_similarities(self.repository, ranking, others, self._get_tenant_ids(others))
         if any(key not in similarity for key in others):
             self.search_run.warn(THRESHOLD_NOT_APPLIED)
-        # Rounded as callers see it: a shown similarity, used as threshold, must keep its hit.
+        # Similarities are rounded as callers see them. A caller may use the similarity of a hit as the threshold, and
+        # must then still get that hit.
         return [
             (key, score)
             for key, score in ranking.ranked_keys

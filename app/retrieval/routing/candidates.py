@@ -13,7 +13,8 @@ from app.retrieval.routes import RoutingDecision, RoutingReason
 
 Flags = npt.NDArray[np.bool_]
 Numbers = npt.NDArray[np.float64]
-# A knowledge base can have two profiles: its own one, and the profile of the shared knowledge base with its name.
+# A knowledge base can have two profiles: its own profile, and the profile of the shared knowledge base with the same
+# name.
 PROFILES_PER_KNOWLEDGE_BASE = 2
 
 
@@ -128,7 +129,7 @@ class FilteredCandidates:
     Attributes:
         candidates: All candidates of the tenant.
         included: True for each candidate that the search may use.
-        competing: True for each of them that is chosen by its score.
+        competing: True for each included candidate whose score decides whether it is chosen.
     """
 
     candidates: Candidates
@@ -146,7 +147,8 @@ class FilteredCandidates:
             chosen: True for each chosen candidate.
 
         Returns:
-            The ids with a profile, with those that are always searched first, and the ids without a profile.
+            The ids of knowledge bases with a profile, and the ids of knowledge bases without a profile. Knowledge bases
+            that are always searched come first.
         """
         items = self.candidates.items
         ordered = sorted(np.flatnonzero(chosen).tolist(), key=lambda column: items[column].exempt_reason != "always")
@@ -190,10 +192,11 @@ def find_competing_models(filtered: FilteredCandidates, *, top_n: int) -> set[UU
 
 
 def select_top_n(filtered: FilteredCandidates, similarities: Numbers, *, top_n: int) -> Flags:
-    """Select the ``top_n`` best knowledge bases of each embedding model, and all that were not compared.
+    """Select the best ``top_n`` knowledge bases of each embedding model, and all knowledge bases without a comparison.
 
-    The better profile of a knowledge base counts, because a search reads both of its indexes. A knowledge base counts
-    as compared only if each of its profiles has a score. A profile has no score if its embedding model did not answer.
+    The better profile of a knowledge base counts, because a search reads the search indexes of both profiles. A
+    knowledge base counts as compared only if each of its profiles has a score. A profile has no score if its embedding
+    model did not answer.
 
     Args:
         filtered: Candidates of the search.
@@ -256,8 +259,8 @@ def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen:
 def _compute_scores(candidates: Candidates, similarities: Numbers) -> Numbers:
     """Compute the score of each profile.
 
-    The score is the weighted mean of both similarities, or the only known one. The routing weight scales it like
-    ``apply_weight``.
+    The score is the weighted mean of both similarities, or the only known one. ``apply_weight`` applies the routing
+    weight to the score.
     """
     centroids, texts = similarities
     mixed = (1 - candidates.description_weights) * centroids + candidates.description_weights * texts

@@ -17,7 +17,8 @@ Vectors = npt.NDArray[np.float32]
 # Limits for all tenants of a process, and for one tenant. One tenant's limit is about 2,000 knowledge bases with 384
 # dimensions. The database compares the profiles of larger tenants.
 MAX_BYTES, MAX_TENANT_BYTES = 128 * 2**20, 64 * 2**20
-# These multiplications take 0.3 ms, about as long as a switch to a thread and back.
+# Number of multiplications up to which similarities are computed without a thread. They take 0.3 ms, about as long as a
+# switch to a thread and back.
 MAX_INLINE_OPERATIONS = 1_000_000
 
 

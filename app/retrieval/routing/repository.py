@@ -28,7 +28,7 @@ _VECTORS_PER_INDEX, _BYTES_PER_NUMBER = 20, 4
 
 
 class RoutingRepository:
-    """Reads in the scope of one tenant: its own profiles and shared ones."""
+    """Repository for the routing of one tenant, which reads the tenant's routing profiles and shared profiles."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

@@ -1,4 +1,4 @@
-"""Registry of strategies: one file and one line each, followed by the strategies of plugins."""
+"""Registry of strategies: a file and a line of this module for each built-in one, and the strategies of plugins."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -19,7 +19,7 @@ from app.warnings import ServiceWarning, WarningCode
 logger = get_logger(__name__)
 
 DEFAULT_STRATEGY = "hybrid"
-# Names that requests may use too. Replies and stored settings have the name on the right.
+# Aliases that requests may use. Responses and stored settings contain the name on the right.
 STRATEGY_ALIASES = {"simple": "dense"}
 STRATEGIES: dict[str, Strategy[Any]] = {
     module.STRATEGY.name: module.STRATEGY for module in (hybrid, dense, lexical, multi_query, hyde, graph_rag)

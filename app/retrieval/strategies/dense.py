@@ -14,7 +14,7 @@ async def run(context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
 
     Returns:
         The best hits, best first. The score is the cosine; with several embedding models, it is scaled within the
-        results of each.
+        results of each model.
     """
     return await context.find(rank_by_cosine, lexical=False)
 

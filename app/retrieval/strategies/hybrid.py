@@ -11,7 +11,7 @@ from app.retrieval.types import Hit
 
 
 class HybridOptions(BaseModel, extra="forbid"):
-    """Options of the fusion."""
+    """Method, weights and constant of the fusion of the dense and the lexical retriever."""
 
     fusion: Literal["weighted", "rrf"] = Field(
         "weighted", description="A sum of min-max scaled scores, or reciprocal ranks."
@@ -23,7 +23,7 @@ class HybridOptions(BaseModel, extra="forbid"):
 
 
 async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
-    """Search with both retrievers and fuse their lists. All queries count the same.
+    """Search with both retrievers and fuse their ranked lists. All queries have the same weight.
 
     Args:
         context: The search.

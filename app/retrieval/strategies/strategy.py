@@ -42,7 +42,7 @@ class SearchTarget:
         embedder: Embedder of its model; None if the model is not configured.
         scopes: Scopes that the caller may read.
         effective_filter: Metadata filter with the enforced metadata.
-        filter: The same filter, compiled.
+        filter: Compiled form of ``effective_filter``.
         weight: Factor for the scores of its hits.
         is_user_restricted: Whether the caller's key is restricted to a user.
     """
@@ -62,7 +62,7 @@ class SearchTarget:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the retrievers read many rows that do not pass: a large knowledge base with a selective filter."""
+        """Whether the retrievers read many rows that the filter excludes, because the knowledge base is large."""
         return self.kb.index.vector_index == "hnsw" and self.filter.is_selective
 
     @property
@@ -176,7 +176,7 @@ class SearchContext:
         if dense:
             # The queries have neither a vector nor a term, so an empty result would prove nothing.
             raise self.query_embedder.build_unsearchable_error(self.queries)
-        if self.queries and any(target.kb.languages for target in self.targets):  # without languages, nothing is stored
+        if self.queries and any(target.kb.languages for target in self.targets):  # no languages: no documents
             self.search_run.add_notice(QUERY_TERMS_MISSING)
 
     async def _embed_queries(self, *, dense: bool, lexical: bool) -> Sequence[Sequence[Vector | None]]:
@@ -304,7 +304,7 @@ class Strategy(Generic[OptionsT]):
     """Search strategy.
 
     Attributes:
-        name: Name in a search, a knowledge base or a binding: small letters, digits, ``_`` and ``-``.
+        name: Name of the strategy in requests and stored settings: small letters, digits, ``_`` and ``-``.
         description: One sentence for ``GET /v1/capabilities``.
         options: Pydantic model of the options, with ``extra="forbid"`` and a default for each field.
         run: Coroutine function that searches and returns the hits, best first, ties by document and chunk index.

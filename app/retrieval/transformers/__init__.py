@@ -1,4 +1,4 @@
-"""Registry of transformers: one file and one line each, followed by the transformers of plugins."""
+"""Registry of transformers: a file and a line of this module for each built-in one, and the transformers of plugins."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -72,7 +72,7 @@ def resolve_stored_steps(
 
     Returns:
         The steps; transformers that add queries come last. None if transformers are stored and none of them is usable:
-        the search then has its default.
+        the search then uses its default transformers.
     """
     steps = []
     for entry in stored:

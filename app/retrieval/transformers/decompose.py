@@ -10,7 +10,7 @@ it asks for one thing, give none."""
 
 
 class DecomposeOptions(BaseModel, extra="forbid"):
-    """Options of ``decompose``."""
+    """Options of the transformer ``decompose``: the maximum number of questions."""
 
     max_queries: int = Field(3, ge=2, le=15, description="Maximum number of questions for a query.")
 

@@ -10,7 +10,7 @@ first. Take its own words, in its language, and leave out what only makes it a s
 
 
 class KeywordsOptions(BaseModel, extra="forbid"):
-    """Options of ``keywords``."""
+    """Options of the transformer ``keywords``: the maximum number of keywords."""
 
     max_keywords: int = Field(8, ge=1, le=32, description="Maximum number of words or names that a query keeps.")
 

@@ -9,7 +9,7 @@ documents may put it. Each is complete by itself, and in the language of `query`
 
 
 class MultiQueryTransformerOptions(BaseModel, extra="forbid"):
-    """Options of ``multi_query``."""
+    """Options of the transformer ``multi_query``: the number of further wordings."""
 
     num_queries: int = Field(3, ge=1, le=15, description="Number of further wordings for a query.")
 

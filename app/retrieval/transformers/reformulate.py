@@ -30,7 +30,7 @@ If the question is about something new, name none."""
 
 
 class StandaloneQuery(BaseModel):
-    """Answer of the chat model: the query."""
+    """Answer of the chat model: the standalone query."""
 
     query: str = Field(min_length=1, description="The query, complete by itself")
 

@@ -13,7 +13,7 @@ MAX_CHUNK_CHARACTERS = 800
 
 
 class RetrievalRewriteOptions(BaseModel, extra="forbid"):
-    """Options of ``retrieval_rewrite``."""
+    """Options of the transformer ``retrieval_rewrite``: the number of chunks that the chat model reads."""
 
     chunks: int = Field(3, ge=1, le=10, description="Number of chunks of the first search that the model reads.")
 

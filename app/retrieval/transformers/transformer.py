@@ -33,8 +33,8 @@ class ConversationAnalysis(NamedTuple):
     """Analysis of a conversation.
 
     Attributes:
-        text: The parts of the conversation that matter to its question, in words.
-        related_message_indexes: Indexes of the messages that matter to the question.
+        text: Description of the parts of the conversation that matter to the last question.
+        related_message_indexes: Indexes of the messages that matter to the last question.
     """
 
     text: str
@@ -98,7 +98,8 @@ class TransformContext:
             max_tokens: Maximum number of tokens of the answer.
 
         Returns:
-            The answer; None if no chat model is configured, if it is late, or if it fails. The caller gets a notice.
+            The answer; None if no chat model is configured, or if the model fails or answers too late. The caller gets
+            a notice.
         """
         chat = self._get_chat_model()
         if chat is None:
@@ -281,10 +282,10 @@ class Transformer(Generic[OptionsT]):
         description: One sentence for ``GET /v1/capabilities``.
         options: Pydantic model of the options, with ``extra="forbid"`` and a default for each field.
         run: Coroutine function that returns the queries for the next step.
-        fans_out: Whether it adds queries; such transformers run after all others.
-        takes_prompt: Whether it uses the prompt of the agent or the knowledge base.
-        needs_corpus: Whether it uses ``languages`` or ``fetch_preview_chunks``. If false, it runs while the knowledge
-            bases are still being selected.
+        fans_out: Whether the transformer adds queries; such transformers run after all others.
+        takes_prompt: Whether the transformer uses the prompt of the agent or the knowledge base.
+        needs_corpus: Whether the transformer uses ``languages`` or ``fetch_preview_chunks``. If false, the transformer
+            runs while the knowledge bases are still being selected.
     """
 
     name: str

@@ -126,7 +126,7 @@ def _find_best_end(pieces: list[Piece], totals: list[int], start: int, done: int
 
 
 def _find_overlap_start(pieces: list[Piece], totals: list[int], start: int, end: int, budget: int, overlap: int) -> int:
-    """Return the first piece of the next chunk, which repeats up to ``overlap`` tokens and fits its first new piece.
+    """Return the first piece of the next chunk, which repeats up to ``overlap`` tokens and has room for a new piece.
 
     The chunk repeats complete sentences. If the cut is inside a sentence, it repeats parts of the same kind.
     """

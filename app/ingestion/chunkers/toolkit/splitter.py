@@ -213,7 +213,7 @@ def _find_lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]
 
 
 def _find_rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
-    """Yield the lines of a table. The rule below the column names belongs to the line of the names."""
+    """Yield the lines of a table. The line of dashes below the column names belongs to the line of the names."""
     position = line = leaf.start
     ends = [match.end() for match in _LINE_END.finditer(text, leaf.start, leaf.end)]
     for end in ends:
@@ -228,7 +228,7 @@ def _find_rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]
 
 
 def _estimate_min_tokens(text: str, piece: Piece) -> int:
-    """Estimate the tokens of words that are too long for the tokenizer. It limits the length of chunks."""
+    """Estimate the tokens of words that are too long for the tokenizer. The estimate limits the length of chunks."""
     return sum(len(word) for word in _LONG_WORD.findall(text, piece.start, piece.end)) // _CHARACTERS_PER_TOKEN
 
 

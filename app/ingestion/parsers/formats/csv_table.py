@@ -49,7 +49,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     delimiter = declaration[1] if declaration else _detect_delimiter(text[:SAMPLE_CHARACTERS])
     try:
         add_rows(_read_rows(text[declaration.end() :] if declaration else text, delimiter), blocks)
-    except csv.Error as exc:  # a reader that is not strict has no other errors
+    except csv.Error as exc:  # without ``strict``, the reader raises no other error
         raise TextTooLong("A field has too many characters; shorten it.", limit=options.max_characters) from exc
     return ParsedDocument(blocks.blocks, warnings=list(decoded.warnings))
 

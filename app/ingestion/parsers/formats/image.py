@@ -76,7 +76,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         TextTooLong: The image has more than 100 million pixels, or its text is longer than the limit allows.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about metadata, and large images, which are limited here
+        warnings.simplefilter("ignore")  # about metadata, and about images over Pillow's limit
         try:
             with Image.open(path, formats=FORMATS) as image:
                 return _parse_image(path, image, options)

@@ -48,7 +48,7 @@ _INLINE_MARKUP = (
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Parse a file. The title is the first heading of level 1; included files are not read, and nothing is run.
+    """Parse a file. The title is the first heading of level 1. Included files are not read, and no code is run.
 
     Raises CorruptFile if the file is binary, TextTooLong if it has more characters than the limit allows.
     """
@@ -82,7 +82,7 @@ class _RstReader:
         return self._lines[index] if index < len(self._lines) else ""
 
     def _read_heading(self) -> bool:
-        """Read a heading, which has a line of signs below it, or above and below; skip a line of signs without text."""
+        """Read a heading with a line of punctuation below it, or above and below. Skip a line without a heading."""
         first, second = self._get_line(0), self._get_line(1)
         if _ADORNMENT.fullmatch(first):
             has_overline = bool(second) and self._get_line(2) == first
