@@ -64,11 +64,11 @@ class AgentService:
 
         Args:
             agent_id: ID that the agent's platform gives the agent.
-            knowledge_base_ids: Knowledge bases to search; those that do not exist are ignored.
+            knowledge_base_ids: Knowledge bases to search; ids that do not exist are ignored.
             settings: Search settings of the agent.
 
         Returns:
-            The binding, and whether the agent had none before.
+            The binding, and whether the agent had no binding before.
 
         Raises:
             ForbiddenError: The API key is restricted.
@@ -93,7 +93,7 @@ class AgentService:
         Args:
             agent_id: ID that the agent's platform gives the agent.
             knowledge_base_ids: New knowledge bases; None keeps the present ones.
-            changes: New values of search settings; the others stay.
+            changes: New values of search settings; other settings stay.
 
         Raises:
             AgentNotFound: The agent has no binding.
@@ -129,7 +129,7 @@ class AgentService:
         Args:
             agent_id: ID that the agent's platform gives the agent.
             name: Name of a prompt; None for all prompts.
-            after: Creation time and ID of the last version on the page before.
+            after: Creation time and ID of the last version of the previous page.
             limit: Maximum number of versions.
 
         Raises:

@@ -25,7 +25,8 @@ class BindingSettings(PromptSettings):
     With ``session_scope`` a search includes the documents of the caller's chat. ``top_k`` is the default number of
     results, and ``max_top_k`` the maximum. A search reads the newest ``max_messages`` of a conversation. Each item of
     ``transformers`` is ``{"name", "options"}``. With ``route_top_n`` a search selects that number of knowledge bases
-    for each embedding model, otherwise it searches all. A configured reranker is used unless ``rerank`` is false.
+    for each embedding model, otherwise all knowledge bases of the binding. A configured reranker is used unless
+    ``rerank`` is false.
     """
 
     session_scope: bool = False
@@ -46,7 +47,7 @@ class BindingSettings(PromptSettings):
 
 @dataclass(frozen=True, slots=True)
 class BoundAgent:
-    """Binding of an agent, which has the ID that its platform gives it.
+    """Binding of an agent to knowledge bases and search settings. ``agent_id`` is the agent's ID on its platform.
 
     If the binding has no knowledge base, searches return nothing.
     """

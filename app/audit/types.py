@@ -53,7 +53,7 @@ class AuditAction(StrEnum):
 
     @property
     def object_type(self) -> str:
-        """Type of the object of the action."""
+        """Type of the object that the action changes, for example ``document``."""
         return self.value.partition(".")[0]
 
 

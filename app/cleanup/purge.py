@@ -61,7 +61,7 @@ class Purger:
         Args:
             tenant_id: The tenant that owned the knowledge base.
             kb_id: The knowledge base.
-            indexes: Its search indexes.
+            indexes: The search indexes of the knowledge base.
             deletion_id: The deletion.
             job_id: The calling job.
 
@@ -106,8 +106,7 @@ class Purger:
     async def _drop_sql_views(
         self, tenant_id: UUID, kb_id: UUID, *, receipt_tenant_id: UUID, deletion_id: UUID
     ) -> None:
-        """Drop the SQL views of a knowledge base, and record database roles that cannot be dropped yet in the receipt.
-
+        """Drop the SQL views of a knowledge base. The receipt records the database roles that cannot be dropped yet.
         The removal of rows and originals does not wait for these roles.
         """
         remaining_ids = await self.sql_views.drop_all(tenant_id, kb_id)
@@ -131,7 +130,7 @@ class Purger:
     async def _remove_contents(self, db: TenantDatabase, kb_id: UUID, deletion_id: UUID | None) -> None:
         """Remove the documents, then the knowledge base.
 
-        With a deletion, each batch enqueues the removal of its originals.
+        If ``deletion_id`` is set, each batch enqueues the removal of its originals from the object store.
         """
         is_removed = False
         while not is_removed:

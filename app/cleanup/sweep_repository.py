@@ -12,7 +12,7 @@ from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
 from app.db.models.webhooks import WebhookDelivery
 from app.idempotency import RETENTION
 
-# After a longer interruption, an ingestion computes its vectors again.
+# The age at which stored vectors of an unfinished ingestion are deleted. The ingestion then computes the vectors again.
 MAX_CHECKPOINT_AGE = timedelta(days=7)
 # Deliveries of webhooks can be listed and sent again for this time.
 MAX_DELIVERY_AGE = timedelta(days=30)
@@ -26,7 +26,7 @@ class SweepRepository:
         self.tenant_id = tenant_id
 
     async def find_existing_keys(self, documents: Collection[UUID]) -> set[str]:
-        """Return the object keys of originals, images and stored files with these ids.
+        """Return the object keys of originals, images and stored files that rows with these ids name.
 
         Args:
             documents: Ids of documents or stored files.

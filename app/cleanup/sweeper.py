@@ -67,7 +67,7 @@ class ObjectSweepResult:
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """Sweepers, which remove expired and orphaned data of all tenants.
+    """Sweepers: periodic jobs that remove expired and orphaned data of all tenants.
 
     Each sweeper works in one tenant's transaction at a time and logs the number of removed items.
     """
@@ -123,7 +123,7 @@ class Sweeper:
             return await remove_expired_documents(session, self.queue, tenant_id, kb_id, documents)
 
     async def delete_orphans(self) -> ObjectSweepResult:
-        """Delete objects of the tenants that no row names, and abort incomplete uploads.
+        """Delete stored objects that no database row names, and abort incomplete uploads.
 
         Objects younger than ``orphan_age`` may belong to a running upload and stay. Objects of unknown tenants may
         belong to another database and stay as well.

@@ -1,4 +1,4 @@
-"""Access of API keys that are restricted to a user: only the documents and chats of that user."""
+"""Access checks of API keys that are restricted to a user: the user and chat scopes that such a key may use."""
 
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
@@ -9,9 +9,9 @@ from app.principal import Principal
 
 
 async def restrict_scope(session: Session, principal: Principal, scope: DocumentScope) -> DocumentScope:
-    """Return the part of a search's scope that the key may read.
+    """Remove the ids that the caller's key may not read from the scope of a search.
 
-    A key restricted to a user reads that user's documents and the chats that the user owns. Other ids are removed.
+    A key restricted to a user keeps the id of that user, and the ids of a chat that the user owns.
 
     Args:
         session: An open transaction of the tenant.
@@ -30,7 +30,7 @@ async def restrict_scope(session: Session, principal: Principal, scope: Document
 
 
 async def claim_scope(session: Session, principal: Principal, scope: DocumentScope) -> None:
-    """Check that the key may give this scope to a document.
+    """Check that the caller's key may give this scope to a document.
 
     A key restricted to a user may use that user's scope and the chats that the user owns. A chat without an owner and
     without documents becomes the user's chat.

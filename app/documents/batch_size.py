@@ -4,15 +4,15 @@ from collections.abc import Iterable
 from itertools import accumulate
 from uuid import UUID
 
-# The limit for deletions. Each statement of a deletion may run for two minutes.
+# The maximum number of chunks that one transaction deletes. Each statement of a deletion may run for two minutes.
 MAX_BATCH_CHUNKS = 20_000
 
 
 def take_until_chunks(documents: Iterable[tuple[UUID, int]], max_chunks: int) -> list[UUID]:
-    """Return the first documents that together have about ``max_chunks`` chunks, at least one document.
+    """Return documents from the beginning until they have ``max_chunks`` chunks together, at least one document.
 
     Args:
-        documents: Ids, each with its number of chunks.
+        documents: Document ids, each with the document's number of chunks.
         max_chunks: The document that reaches this number is the last one, so the sum may exceed it.
 
     Returns:

@@ -9,19 +9,19 @@ from uuid import UUID
 from app.db.notifications import NotificationNamer, listen
 from app.db.session import Database
 
-# The trigger on ``document`` notifies on this channel. The payload is the notification name of ``tenant/document``, a
-# slash, and the document's status, or DELETED if the document was deleted.
+# The trigger on ``document`` notifies on this channel. The payload is a digest of ``tenant/document``
+# (``build_notification_name``), a slash, and the document's status, or DELETED if the document was deleted.
 CHANNEL = "carrel_document"
 DELETED = "deleted"
 # A notification can get lost, so each waiting caller also polls at this interval.
 POLL_INTERVAL_SECONDS = 2.0
-# The interval grows with the number of waiting callers, so that all of them together poll no more often than this.
+# The maximum number of polls of all waiting callers together. The poll interval grows with the number of callers.
 MAX_POLLS_PER_SECOND = 50
 
 
 @dataclass(slots=True, eq=False)
 class DocumentSubscription:
-    """Changes of one document, as one waiting caller sees them; ``DocumentChangeFeed.subscribe`` creates it.
+    """Subscription of one waiting caller to the changes of one document, created by ``DocumentChangeFeed.subscribe``.
 
     ``event`` is set when the document has changed or may have changed. ``status`` is the status of the last
     notification, or None if a notification may have been missed. ``is_deleted`` is True after a notification of the

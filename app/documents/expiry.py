@@ -1,4 +1,4 @@
-"""Removal of expired documents, by the sweeper or by an upload that takes the place of one."""
+"""Removal of expired documents, by the sweeper or by an upload that replaces an expired document."""
 
 from collections.abc import Collection
 from uuid import UUID
@@ -50,7 +50,7 @@ async def find_unexpired_document(
     external_id: str | None,
     sha256: bytes,
 ) -> ExistingDocument | None:
-    """Return the unexpired document with an identity; delete an expired one.
+    """Return the document with an external id or content hash. If the document has expired, delete it.
 
     Args:
         session: An open transaction of the tenant.

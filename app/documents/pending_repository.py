@@ -14,7 +14,7 @@ from app.db.statements import Record, parse_statement
 WaitingReason = Literal[
     "worker", "tenant_limit", "rate_limit", "embedding_endpoint", "vision_endpoint", "object_store", "retry"
 ]
-# A worker takes a document with a shorter wait within moments, so no reason is shown for it.
+# An idle worker takes a document within moments, so no reason is shown for a shorter wait.
 MIN_WAIT = timedelta(seconds=3)
 MAX_WORKER_SILENCE = timedelta(seconds=60)
 _REASON_BY_ERROR_CODE: dict[str, WaitingReason] = {

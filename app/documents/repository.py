@@ -44,7 +44,7 @@ class DocumentRowFilters:
 
 
 class DocumentRepository:
-    """Queries for documents of one tenant. A document id from a caller counts only in its knowledge base."""
+    """Queries for documents of one tenant. A document is found only in the knowledge base that the caller names."""
 
     def __init__(self, session: Session, tenant_id: UUID) -> None:
         self.session = session

@@ -99,6 +99,7 @@ def _build_key(level: ScopeLevel, *ids: str) -> UUID:
 
 
 _SHARED_KEY, _TENANT_KEY = _build_key(ScopeLevel.SHARED), _build_key(ScopeLevel.TENANT)
-# The scopes that every key of a tenant reads, even one restricted to a user. The database function ``is_open_level``
+# The scopes that every key of a tenant reads, even a key that is restricted to a user. The database function
+# ``is_open_level``
 # has the same keys.
 OPEN_LEVEL_KEYS = frozenset({_SHARED_KEY, _TENANT_KEY})

@@ -94,7 +94,7 @@ class DocumentService:
         if document is None:
             readable_document, _ = await find_readable_document(session, kb, document_id, reader=principal.user_id)
             require_writable(principal, readable_document)
-            raise DocumentNotFound  # it was created between the two queries
+            raise DocumentNotFound  # the document was created between the two queries
         require_writable(principal, document)
         return document
 
@@ -238,7 +238,8 @@ class DocumentService:
         try:
             async with self.db.transaction() as session:
                 document = await self._lock_in_session(session, reference, document_id)
-                # Read after the lock: a metadata backfill either has passed this document, or waits for its lock.
+                # The knowledge base is read after the lock of the document. A metadata backfill has updated the
+                # document already, or waits for the lock.
                 kb = await self.knowledge_bases.find_in_session(session, reference)
                 if document.metadata_revision < kb.row.metadata_revision:
                     await MetadataBackfillRepository(session, self.db.tenant_id, kb.row.id).apply_to_document(

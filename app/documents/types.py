@@ -122,7 +122,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedForm:
-    """The files of one form, at least one, and its other fields."""
+    """A received form: at least one file, and the other fields."""
 
     files: Sequence[ReceivedFile]
     fields: Mapping[str, str]

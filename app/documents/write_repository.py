@@ -56,7 +56,7 @@ class UploadRepository:
     async def has_metadata_revision(self, kb_id: UUID, metadata_revision: int) -> bool:
         """Return whether the knowledge base's enforced metadata still has this revision.
 
-        If it has, the revision stays the same until the transaction ends, because the row is locked.
+        If the result is True, the row is locked, so the revision cannot change until the transaction ends.
         """
         values = {"tenant": self.tenant_id, "kb": kb_id, "number": metadata_revision}
         return await self.session.fetch_row(_HAS_METADATA_REVISION, values) is not None

@@ -139,7 +139,7 @@ class FileBatchRepository:
         }
 
     async def attach(self, file: BatchFile, document_id: UUID) -> None:
-        """Record the document of a file. Raises DocumentNotFound if it was deleted, FileAttachmentCancelled."""
+        """Record the document of a file. Raises DocumentNotFound, FileAttachmentCancelled."""
         if await self.session.fetch_row(_LOCK_DOCUMENT, {"t": self.tenant_id, "id": document_id}) is None:
             raise DocumentNotFound
         if await self.session.fetch_row(_ATTACH, {**self._build_params(file), "document": document_id}) is None:

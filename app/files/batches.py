@@ -183,8 +183,8 @@ class FileBatchService:
     async def _find_batch(self, repository: FileBatchRepository, kb: KnowledgeBaseView, batch_id: UUID) -> FileBatch:
         """Return a batch of a knowledge base. Raises FileBatchNotFound.
 
-        A batch may contain files of several users. A key restricted to a user therefore reads only batches of its
-        lineage.
+        A batch may contain files of several users. A key restricted to a user therefore reads only batches that the
+        key, or an earlier key that rotation replaced, has created.
         """
         batch = await repository.get(batch_id)
         principal = self.knowledge_bases.principal

@@ -70,7 +70,7 @@ class SourceConnections:
     async def _resolve_addresses(self, allowed: AllowedRequest) -> Sequence[IpAddress]:
         host = allowed.address.raw_host.decode()
         try:
-            return [ip_address(host)]  # the binding of the operator names this address itself
+            return [ip_address(host)]  # the URL has an IP address, which the allowlist names itself
         except ValueError:
             pass
         port = allowed.address.port or (443 if allowed.address.scheme == "https" else 80)

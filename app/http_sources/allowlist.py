@@ -1,4 +1,7 @@
-"""Allowlist of HTTP sources: the bindings of the operator, by tenant, address, method, headers and secrets."""
+"""Allowlist of HTTP sources. Each binding of CARREL_HTTP_SOURCES allows requests to an address for some tenants.
+
+A binding also limits the method, parameters, headers and secrets of these requests.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -21,7 +24,7 @@ URL, HEADERS = ("body", "source", "url"), ("body", "source", "headers")
 
 @dataclass(frozen=True, slots=True)
 class AllowedRequest:
-    """Request that a binding allows.
+    """Request that a binding (an entry of the allowlist) allows.
 
     ``headers`` include the values of secrets. ``secrets`` are these values; no response may repeat them. With
     ``allows_private`` the host name may resolve to an address outside the public internet.
@@ -92,7 +95,7 @@ class SourceAllowlist:
 
 
 def _extract_path(url: str) -> str:
-    """Return the path before parsing, because the parser resolves dot segments."""
+    """Return the path of an unparsed URL, because the parser would resolve dot segments."""
     return "/" + url.split("://", 1)[1].partition("/")[2]
 
 

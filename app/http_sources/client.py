@@ -45,7 +45,7 @@ class HttpSourceClient:
         """Create a client; blocking, because it reads certificates.
 
         Args:
-            settings: Bindings of the operator.
+            settings: Settings of HTTP sources, with the operator's allowlist.
             detect_flags: Returns the flags of a text, for example signs of prompt injection.
         """
         connections = SourceConnections(httpx2.create_ssl_context(trust_env=False))
@@ -79,7 +79,8 @@ class HttpSourceClient:
                     hang_timeout_seconds=min(HANG_TIMEOUT_SECONDS, source.timeout_seconds)
                 ):
                     content = await self._fetch(allowed, request)
-                    # In a thread: the time for paths is limited, but other searches cannot wait for it.
+                    # Parsing runs in a thread. Its time is limited, but in the event loop it would delay other
+                    # searches.
                     return await asyncio.to_thread(
                         parse_response,
                         content,
@@ -101,7 +102,7 @@ class HttpSourceClient:
         Raises:
             EndpointFailed: The endpoint fails, or its response is not usable.
             SourceUnavailable: The endpoint refuses the request.
-            InvalidInputError: The host is not public.
+            InvalidInputError: The host name resolves to a private address that is not allowed.
         """
         try:
             try:
@@ -112,7 +113,7 @@ class HttpSourceClient:
             raise EndpointFailed("no connection", kind="unreachable") from exc
 
     async def _send(self, allowed: AllowedRequest, request: httpx2.Request) -> bytes:
-        """Return the response body of one attempt. Raises as ``_fetch``, and httpx2.HTTPError."""
+        """Return the response body of one attempt. Raises the errors of ``_fetch``, and httpx2.HTTPError."""
         reply = await self._connections.send(allowed, request)
         try:
             _check_head(reply)

@@ -1,7 +1,7 @@
 """Paths into a response: a subset of JMESPath whose evaluation time is limited by the size of the response.
 
 Functions and multiselects are not allowed: ``[@,@] | [@,@] | …`` doubles the data at each step, and ``to_string``
-copies it. The remaining steps visit each value at most once per step.
+copies it. The allowed steps visit each value of the response at most once per step.
 """
 
 from collections.abc import Iterator

@@ -62,7 +62,7 @@ class SourceQuery:
 class SourceResult:
     """Result of a source. A better result has a higher ``score``; None if the endpoint returns no score.
 
-    ``flags`` mark text that addresses a model instead of a reader.
+    ``flags`` mark signs of prompt injection: text that addresses a model instead of a reader.
     """
 
     text: str

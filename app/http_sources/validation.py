@@ -13,7 +13,7 @@ from app.settings.http_sources import RESERVED_HEADERS
 
 _NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE = re.compile(r"(?:[!-~](?:[ -~]*[!-~])?)?")
-# Their values are secrets, and every reader of the knowledge base can see literal values.
+# Headers that need a reference to a secret. Every reader of the knowledge base could see a literal value.
 _SECRET_HEADERS = frozenset({"authorization", "proxy-authorization"})
 
 

@@ -25,7 +25,7 @@ class KnowledgeBaseCache:
         return self._views.get((tenant_id, reference))
 
     def put(self, tenant_id: UUID, reference: str, view: KnowledgeBaseView) -> None:
-        """Store a knowledge base of documents.
+        """Store a knowledge base of kind documents.
 
         A knowledge base of kind http is not stored, because its search runs without a transaction that could validate
         it.

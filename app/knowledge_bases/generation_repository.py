@@ -1,4 +1,4 @@
-"""Queries for generations of knowledge bases: search indexes that are being built, and former ones."""
+"""Queries for generations of knowledge bases: search indexes that are being built, and former search indexes."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -51,7 +51,7 @@ class GenerationRepository:
             max_age: The maximum time since the search index was live.
 
         Returns:
-            Its id and its identity, or None if there is no such search index.
+            The id and the identity (model and settings) of the search index, or None if there is no such search index.
         """
         values = {"tenant": self.tenant_id, "kb": kb_id, "window": max_age}
         row = await self.session.fetch_row(_FIND_ROLLBACK_TARGET, values)
@@ -98,15 +98,16 @@ class GenerationRepository:
             kb_ids: The knowledge bases.
 
         Returns:
-            By knowledge base: the progress of the next generation, and the time at which the newest former search index
-            was retired. Each is None if there is none.
+            By knowledge base: the progress of the next generation, or None; and the time at which the newest former
+            search index was retired, or None.
         """
         states: dict[UUID, tuple[ReindexProgress | None, datetime | None]] = {}
         for row in await self.session.fetch_rows(_LOAD_REINDEX_STATES, {"tenant": self.tenant_id, "kbs": list(kb_ids)}):
             reindex_progress, retired_at = states.get(row["kb_id"], (None, None))
             if row["state"] == "building":
                 reindex_progress = _parse_reindex_progress(row)
-            # Rows are ordered by time, so the newest wins. While it is being built again, no rollback is possible.
+            # Rows are ordered by time, so the newest former search index remains. While a job builds that index again,
+            # no rollback is possible.
             if row["retired_at"] is not None:
                 retired_at = row["retired_at"] if row["state"] == "retired" else None
             states[row["kb_id"]] = reindex_progress, retired_at

@@ -1,4 +1,4 @@
-"""Settings of new search indexes, and checks of the caller's choices."""
+"""Settings of new search indexes, and checks of the settings that a caller chooses."""
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ from app.lexical.weights import K1, B
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Choices for search indexes and knowledge bases: models, chunkers, strategies and permitted external services."""
+    """Available models, chunkers, strategies and external services, from which knowledge bases choose."""
 
     embedders: Embedders
     chunkers: Collection[str]

@@ -163,7 +163,7 @@ class ReindexService:
         return new_index
 
     def _select_embedder(self, kb: KnowledgeBaseView, options: ReindexOptions) -> Embedder:
-        """Return the requested embedder, or by default the one of the live search index if it is still configured."""
+        """Return the requested embedder, or by default the live search index's embedder if it is configured."""
         embedders = self.knowledge_bases.settings.embedders
         if options.model is None and options.dimensions is None:
             return embedders.find_by_identity(kb.index.identity) or embedders.default

@@ -25,7 +25,8 @@ select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking
        concat_ws(' ', k.xmin, k.ctid, i.xmin, i.ctid) as state
   from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
        and k.deleted_at is null"""
-# Selects the shared counterpart as a second row, if there is one. The system tenant has no counterparts.
+# Selects also the shared counterpart: the system tenant's knowledge base with the same name. The system tenant's own
+# knowledge bases have no counterparts.
 _SELECT_WITH_SHARED = f"{_SELECT} where k.tenant_id = any(array[:tenant::uuid, system_tenant()])"
 _FIND_BY_NAME = parse_statement(f"{_SELECT_WITH_SHARED} and k.name = :reference")
 _FIND_BY_ID = parse_statement(f"""{_SELECT_WITH_SHARED}
@@ -53,8 +54,8 @@ select o.name, (o.source is not null
  order by holds desc, o.created_at desc, o.id desc limit :most::int + 1""")
 _FIND_BY_NAMES = parse_statement(f"{_SELECT_WITH_SHARED} and k.name = any(:names::text[]) order by k.name")
 
-# Two statements, because a statement for both cases has no plan that Postgres would cache, and planning dominates its
-# cost.
+# Separate statements with and without a restriction to allowed ids. Postgres would cache no plan of a combined
+# statement, and planning takes most of its time.
 _IS_ALLOWED = " and o.id = any(:only::uuid[])"
 _FIND_UP_TO, _FIND_ALLOWED_UP_TO = _build_find_up_to(""), _build_find_up_to(_IS_ALLOWED)
 _PAGE = parse_statement(f"""{_SELECT} where k.tenant_id = :tenant and (:only::uuid[] is null or k.id = any(:only))
@@ -70,7 +71,7 @@ update search_index set languages = array_append(languages, :language::text)
 
 
 class LockedIndex(NamedTuple):
-    """A locked search index. No job recomputes its weights until the transaction ends."""
+    """A locked search index. No job recomputes its BM25 term weights until then."""
 
     avgdl: float
     is_building: bool
@@ -130,8 +131,8 @@ class KnowledgeBaseRepository:
         """Return all knowledge bases, ordered by name.
 
         Args:
-            allowed_ids: Only these are returned. None returns all.
-            max_count: If there are more, none is returned.
+            allowed_ids: Only knowledge bases with these ids are returned. None allows all.
+            max_count: If more knowledge bases match, the result is empty.
 
         Returns:
             The knowledge bases, or an empty list if there are too many.
@@ -148,11 +149,11 @@ class KnowledgeBaseRepository:
         """Return the first knowledge bases that can have results. If none can, return the newest one.
 
         Args:
-            allowed_ids: Only these are returned. None returns all.
+            allowed_ids: Only knowledge bases with these ids are returned. None allows all.
             max_count: The maximum number of knowledge bases.
 
         Returns:
-            The knowledge bases, and whether others that can have results were left out.
+            The knowledge bases, and whether other knowledge bases that can have results were left out.
         """
         values = {"tenant": self.tenant_id, "only": allowed_ids, "most": max_count}
         rows = await self.session.fetch_rows(_FIND_FIRST_NAMES, values)
@@ -182,8 +183,8 @@ class KnowledgeBaseRepository:
         """List knowledge bases with counts, newest first.
 
         Args:
-            allowed_ids: Only these are listed. None lists all.
-            after: Creation time and id of the last one of the previous page, or None.
+            allowed_ids: Only knowledge bases with these ids are listed. None allows all.
+            after: Creation time and id of the last knowledge base of the previous page, or None.
             limit: The maximum number of knowledge bases.
             reader: The user that the caller's key is restricted to. Only documents that this user may read are counted.
 
@@ -235,7 +236,7 @@ class KnowledgeBaseRepository:
         return {kb: (documents, chunks) for kb, documents, chunks in await self.session.execute(statement)}
 
     async def lock_indexes(self, kb_id: UUID) -> dict[UUID, LockedIndex]:
-        """Lock the search indexes of a knowledge base, so that the average lengths behind their weights stay the same.
+        """Lock the search indexes of a knowledge base, so that no job changes their average chunk length for BM25.
 
         A caller that adds, changes or removes chunks locks them first. Otherwise it could deadlock with a job that
         recomputes the weights.

@@ -7,10 +7,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RoutingSettings:
-    """Settings by which searches over many knowledge bases select this one.
+    """Settings by which a search over many knowledge bases decides whether to select this knowledge base.
 
-    ``descriptions`` and ``examples`` describe its topics in addition to its chunks. They have the share
-    ``description_weight`` in its similarity to a query. ``scale`` multiplies the scores of the knowledge base and of
+    ``descriptions`` and ``examples`` (example queries) describe the topics of the knowledge base. Their share of its
+    similarity to a query is ``description_weight``; its chunks have the remaining share. ``scale`` multiplies the
+    scores of the knowledge base and of
     its hits. With ``always``, every search selects the knowledge base.
     """
 
@@ -21,7 +22,7 @@ class RoutingSettings:
     always: bool = False
 
     def to_stored(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the stored form: the numbers, which every search reads, and the texts."""
+        """Return two JSON objects to store: the numbers, which every search reads, and the texts."""
         texts = {"descriptions": [*self.descriptions], "examples": [*self.examples]}
         numbers = {"description_weight": self.description_weight, "scale": self.scale, "always": self.always}
         return numbers, texts

@@ -107,7 +107,7 @@ class KnowledgeBaseService:
             The knowledge base with its shared counterpart.
 
         Raises:
-            KnowledgeBaseNotFound: It does not exist, or the key may not read it.
+            KnowledgeBaseNotFound: The knowledge base does not exist, or the key may not read it.
         """
         key = decode_id("kb", reference) or reference
         if "\0" in reference:
@@ -131,7 +131,7 @@ class KnowledgeBaseService:
         """List knowledge bases with counts, newest first, read in one snapshot.
 
         Args:
-            after: Creation time and id of the last one of the previous page, or None.
+            after: Creation time and id of the last knowledge base of the previous page, or None.
             limit: The maximum number of knowledge bases.
 
         Returns:
@@ -161,13 +161,13 @@ class KnowledgeBaseService:
 
         Args:
             session: An open transaction.
-            requested_ids: Only these are returned. None returns all.
+            requested_ids: Only knowledge bases with these ids are returned. None allows all.
             max_count: The maximum number of knowledge bases, after empty ones are left out.
             max_with_empty: Up to this number, all knowledge bases are returned. The default is ``max_count``.
 
         Returns:
-            The knowledge bases, and whether others that can have results were left out. If none can have results, only
-            the newest one is returned.
+            The knowledge bases, and whether other knowledge bases that can have results were left out. If no knowledge
+            base can have results, only the newest is returned.
         """
         allowed_ids = (
             self.get_allowed_ids() if requested_ids is None else [*filter(self.principal.can_access, requested_ids)]
@@ -260,7 +260,7 @@ class KnowledgeBaseService:
     async def delete(self, reference: str) -> UUID:
         """Delete a knowledge base.
 
-        It disappears immediately, and its name can be used again. A job removes its contents.
+        The knowledge base disappears immediately, and its name can be used again. A job removes its contents.
 
         Args:
             reference: Name or id of the knowledge base.

@@ -69,7 +69,7 @@ class NoDocumentStore(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class Chunking:
-    """Chunking of documents. Sizes count tokens of the embedding model; ``options`` are options of the chunker."""
+    """Chunker of documents, with its ``options`` and sizes. Sizes count tokens of the embedding model."""
 
     strategy: str = "headered"
     max_tokens: int = 170
@@ -122,7 +122,7 @@ class ReindexOptions:
 class Generation:
     """A search index that is being built with its own settings, while the live one stays in use.
 
-    ``job_id`` is the job that builds it. ``was_live`` is True during a rollback.
+    ``job_id`` is the job that builds the generation. ``was_live`` is True during a rollback.
     """
 
     id: UUID
@@ -146,7 +146,7 @@ class Generation:
 class ReindexProgress:
     """Progress of the next generation: ``done`` of ``total`` documents, or the ``error`` that has stopped it.
 
-    ``last_error`` is the reason of a wait, if the job ended early and will be tried again.
+    ``last_error`` is the error of the last attempt, if the job waits for another attempt.
     """
 
     identity: dict[str, Any]
@@ -230,15 +230,15 @@ class KnowledgeBaseView:
 
     @property
     def is_shared(self) -> bool:
-        """Whether it belongs to the system tenant.
+        """Whether the knowledge base belongs to the system tenant.
 
-        Tenants search it together with their knowledge base of the same name.
+        Tenants search a shared knowledge base together with their own knowledge base of the same name.
         """
         return self.row.tenant_id == SYSTEM_TENANT
 
     @property
     def display_name(self) -> str:
-        """Name for messages. It distinguishes a shared knowledge base from a tenant's one with the same name."""
+        """Name for messages. It distinguishes a shared knowledge base from a tenant's with the same name."""
         return f"the shared {self.row.name!r}" if self.is_shared else repr(self.row.name)
 
     @property

@@ -27,8 +27,8 @@ class VectorStoreRepository:
         """List ids of knowledge bases in the order of creation.
 
         Args:
-            allowed_ids: Only these are listed. None lists all.
-            cursor_id: Id of the last one of the previous page, or None.
+            allowed_ids: Only knowledge bases with these ids are listed. None allows all.
+            cursor_id: Id of the last knowledge base of the previous page, or None.
             newest_first: Whether the order is descending.
             limit: The maximum number of ids.
 
@@ -44,7 +44,7 @@ class VectorStoreRepository:
         return list(await self.session.scalars(query.order_by(kb.id.desc() if newest_first else kb.id).limit(limit)))
 
     async def load_labels(self, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
-        """Return the labels of those knowledge bases that have labels."""
+        """Return labels by knowledge base id, without knowledge bases that have no labels."""
         query = select(VectorStoreLabels.kb_id, VectorStoreLabels.labels).where(
             VectorStoreLabels.tenant_id == self.tenant_id, VectorStoreLabels.kb_id.in_(ids)
         )

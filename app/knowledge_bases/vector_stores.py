@@ -1,4 +1,4 @@
-"""Knowledge bases as vector stores: with free names, labels, and files counted by status."""
+"""Knowledge bases as vector stores: free text as the name, labels, and numbers of files by status."""
 
 import re
 import secrets
@@ -82,7 +82,7 @@ class VectorStoreService:
         """List the vector stores that the key may read, in the order of creation.
 
         Args:
-            cursor_id: Id of the last one of the previous page, or None.
+            cursor_id: Id of the last vector store of the previous page, or None.
             newest_first: Whether the order is descending.
             limit: The maximum number of vector stores.
 

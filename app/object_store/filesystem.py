@@ -27,8 +27,8 @@ COPY_BYTES = 1024 * 1024
 PAGE_OBJECTS = 1000
 # No key contains this character, so a file whose name begins with it is never an object.
 UNFINISHED_PREFIX = "~"
-# The time for which a put competes with deletes of its directory. A failed attempt takes less than a millisecond,
-# because it copies nothing. On a busy machine, many attempts in a row can fail.
+# The time for which a put repeats its attempt while parallel deletes remove the directory. A failed attempt takes less
+# than a millisecond, because it copies nothing. On a busy machine, many attempts in a row can fail.
 PUT_TIMEOUT_SECONDS = 10
 
 

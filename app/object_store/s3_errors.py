@@ -10,7 +10,7 @@ from app.object_store import ObjectStoreUnavailable
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Translate every error of the client into ObjectStoreUnavailable with the error's code only."""
+    """Translate every error of the client into ObjectStoreUnavailable, with the error's code or class as the reason."""
     try:
         yield
     except ClientError as exc:

@@ -21,7 +21,7 @@ class PromptRepository:
         self._owner_values = {"tenant": tenant_id, "kb": owner.kb_id, "agent": owner.agent_id}
 
     async def save_versions(self, settings: Mapping[str, Any], *, key_id: UUID | None) -> dict[str, Any]:
-        """Store the prompts of new settings as versions. A text that exists keeps its number; a new one gets the next.
+        """Store the prompts of new settings as versions. A stored text keeps its number; a new text gets the next.
 
         Args:
             settings: Settings of the owner with the texts of the prompts.
@@ -47,7 +47,7 @@ class PromptRepository:
         return number
 
     async def find(self, name: PromptName, number: int) -> PromptVersionInfo | None:
-        """Return one version, marked as the one in use, or None if it does not exist."""
+        """Return a version with ``in_use`` set, or None if the version does not exist."""
         row = await self.session.fetch_row(_FIND, {**self._owner_values, "prompt": name, "number": number})
         return None if row is None else _version_from_row(row, {name: number})
 
@@ -79,7 +79,7 @@ def _version_from_row(row: Record, in_use: ActiveVersions) -> PromptVersionInfo:
     )
 
 
-# Either :kb or :agent is null, and null equals no owner.
+# Either :kb or :agent is null. A comparison with null matches no row.
 _OWNER_CONDITION = "tenant_id = :tenant and (kb_id = :kb::uuid or agent_id = :agent::text)"
 _SAVE = parse_statement(f"""
 with known as (

@@ -102,5 +102,5 @@ class PromptSettings:
 
 
 def pin_version(settings: Mapping[str, Any], version: PromptVersionInfo) -> dict[str, Any]:
-    """Return the settings with this version in use."""
+    """Return settings in which the given version is in use."""
     return {**settings, f"{version.name}_prompt": version.text, f"{version.name}_prompt_version": version.number}

@@ -16,8 +16,9 @@ from app.quotas.types import RateLimitExceeded, RateLimitState
 
 # The capacity of a bucket, in seconds of its rate. It limits the longest burst.
 BURST_SECONDS = 2.0
-# Tokens that a process took in advance expire after this time. A process takes at most the tokens of this time in
-# advance. It therefore withholds few tokens from others, and queries the database at most four times per second.
+# Tokens that a process took in advance expire after this time. A process takes in advance at most the tokens that
+# arrive in this time. It therefore withholds few tokens from others, and queries the database at most four times per
+# second.
 PREFETCH_WINDOW_SECONDS = 0.25
 MAX_BUCKETS = 10_000
 
@@ -47,7 +48,7 @@ class SearchRateLimiter:
 
         Args:
             tenant_id: The tenant.
-            bucket_id: The lineage of the key, or ``NO_KEY`` for the tenant.
+            bucket_id: The id of the key's lineage (its first key before rotations), or ``NO_KEY`` for the tenant.
             rate: The tokens per second with which the bucket fills.
 
         Returns:
@@ -82,7 +83,7 @@ class SearchRateLimiter:
             local_bucket.expires_at = max(local_bucket.expires_at, self.clock() + 1 / rate)
 
     async def _prefetch(self, local_bucket: LocalBucket, tenant_id: UUID, bucket_id: UUID, rate: float) -> None:
-        """Take tokens from the shared bucket: twice the last number if those tokens are used up, otherwise one."""
+        """Take tokens from the shared bucket: twice the last number if all were used in time, otherwise one."""
         is_busy = local_bucket.remaining < 1 and self.clock() < local_bucket.expires_at
         max_prefetch = max(1, floor(rate * PREFETCH_WINDOW_SECONDS))
         local_bucket.requested = min(max_prefetch, local_bucket.requested * 2) if is_busy else 1

@@ -11,7 +11,7 @@ from app.db.statements import Record, parse_statement
 from app.principal import Quotas
 from app.quotas.types import StorageUsage, Usage
 
-# Fields that are counted in memory. Chunks and the tokens of documents are recorded when they are stored.
+# Fields that are counted in memory. Numbers of chunks and of document tokens are recorded when chunks are stored.
 COUNTED_FIELDS = ("uploads", "documents", "bytes", "searches", "query_tokens")
 _USAGE_FIELDS = ("uploads", "documents", "bytes", "chunks", "searches", "embedding_tokens")
 
@@ -26,7 +26,7 @@ class RateGrant:
 
 @dataclass(frozen=True, slots=True)
 class TokensToday:
-    """Tokens embedded today for a tenant and for a key's lineage, with the current quotas of both.
+    """Tokens embedded today for a tenant and for a key with its rotated predecessors, with the current quotas of both.
 
     ``now`` is the time of the database, which decides the day.
     """
@@ -46,7 +46,7 @@ class QuotaRepository:
         self.tenant_id = tenant_id
 
     async def start_counting_storage(self) -> None:
-        """Start counting the tenant's documents.
+        """Start counting the tenant's documents, chunks and bytes.
 
         The statement waits until running inserts and deletes of documents end.
         """
@@ -58,16 +58,16 @@ class QuotaRepository:
         await self.session.fetch_rows(_STOP, {"t": self.tenant_id})
 
     async def set_max_running_jobs(self, max_jobs: int | None) -> None:
-        """Limit the running jobs of the tenant; None means the limit of all tenants."""
+        """Limit the running jobs of the tenant; None means the default limit."""
         await self.session.fetch_rows(_LIMIT_JOBS, {"t": self.tenant_id, "most": max_jobs})
 
     async def find_counted_storage(self) -> StorageUsage | None:
-        """Return the current storage with this transaction's part, or None if it is not counted."""
+        """Return the tenant's counted storage, with this transaction's changes. Return None if it is not counted."""
         row = await self.session.fetch_row(_COUNTED, {"t": self.tenant_id})
         return StorageUsage(**row) if row else None
 
     async def get_storage(self) -> StorageUsage:
-        """Return the current storage, summed up if it is not counted."""
+        """Return the tenant's storage: the counted storage, or a sum over all rows if the storage is not counted."""
         row = await self.session.fetch_row(_STORED, {"t": self.tenant_id})
         assert row is not None
         return await self.find_counted_storage() or StorageUsage(**row)
@@ -77,7 +77,7 @@ class QuotaRepository:
         await self.session.fetch_rows(_BEGIN_KEY, {"t": self.tenant_id, "key": key_id})
 
     async def find_key_storage(self, key_id: UUID) -> StorageUsage | None:
-        """Return the current storage of a key with this transaction's part."""
+        """Return the counted storage of a key, with this transaction's changes."""
         row = await self.session.fetch_row(_COUNTED_BY_KEY, {"t": self.tenant_id, "key": key_id})
         return StorageUsage(**row) if row else None
 
@@ -89,7 +89,7 @@ class QuotaRepository:
         return RateGrant(**row)
 
     async def get_tokens_today(self, key_id: UUID) -> TokensToday:
-        """Return the tokens that were embedded today (UTC)."""
+        """Return the tokens that were embedded today (UTC) for the tenant and for the key."""
         row = await self.session.fetch_row(_TOKENS, {"t": self.tenant_id, "key": key_id})
         assert row is not None
         quotas, key_quotas = Quotas.from_json(row["quotas"]), Quotas.from_json(row["key_quotas"])
@@ -118,7 +118,8 @@ def _to_usage(row: Record) -> Usage:
     return Usage(**{name: int(row[name]) for name in _USAGE_FIELDS})
 
 
-# The triggers that count share the tenant's row. An exclusive lock of the row means that no writer is active.
+# The triggers that count storage take a shared lock on the tenant's row. An exclusive lock therefore waits for all
+# writers.
 _LOCK = parse_statement("select 1 from tenant where id = :t for update")
 # Stored files count in addition to documents.
 _FILE_BYTES = "(select coalesce(sum(f.bytes), 0) from stored_file f where f.tenant_id = :t)"

@@ -40,23 +40,23 @@ class QuotaService:
 
     @property
     def token_budget(self) -> TokenBudget:
-        """Token budget of today."""
+        """Daily budget of embedding tokens of the caller's tenant and key."""
         return TokenBudget.from_principal(self.db, self.principal)
 
     def count(self, **counts: int) -> None:
-        """Count usage of the caller."""
+        """Add to the caller's usage, by the names in ``COUNTED_FIELDS``."""
         self.meter.count(self.principal.tenant_id, self.principal.key_id, **counts)
 
     def track_search(self) -> AbstractContextManager[None]:
-        """Count a search until the end of the block. Raises RateLimitExceeded."""
+        """Count a parallel search until the block ends. Raises RateLimitExceeded if the limit is reached."""
         return self.local_limits.track(self.principal, "concurrent_searches")
 
     def track_stream(self) -> AbstractContextManager[None]:
-        """Count an event stream until the end of the block. Raises RateLimitExceeded."""
+        """Count an open event stream until the block ends. Raises RateLimitExceeded if the limit is reached."""
         return self.local_limits.track(self.principal, "event_streams")
 
     async def acquire_search(self) -> RateLimitState:
-        """Take a search from the rates of the key and of the tenant.
+        """Count a search against the rate limits of the key and of the tenant.
 
         A tenant without a quota has the default rate of this process.
 
@@ -120,7 +120,7 @@ class QuotaService:
         return limits
 
     async def get_usage(self) -> dict[str, int]:
-        """Return the usage of each limit that can be used up. Without such limits, there is no query.
+        """Return the usage of each limit that can be used up. If no such limit is set, the database is not queried.
 
         Returns:
             Usage by the name of the limit.

@@ -13,7 +13,7 @@ from app.quotas.types import QuotaExceeded, StorageUsage
 
 @dataclass(frozen=True, slots=True)
 class StorageQuota:
-    """Storage limits of a tenant and of the key that a document counts against. Without a limit, there is no query."""
+    """Storage limits of a tenant and of the API key that uploads. If no limit is set, nothing is queried."""
 
     tenant_id: UUID
     quotas: Quotas = UNLIMITED
@@ -26,13 +26,14 @@ class StorageQuota:
         return cls(principal.tenant_id, principal.quotas, principal.storage_quota_key_id, principal.key_quotas)
 
     def has_limit(self, *names: str) -> bool:
-        """Return whether one of these quotas is set."""
+        """Return whether one of the named quotas is set."""
         return bool(_get_limits(self.quotas, names) or (self.key_id and _get_limits(self.key_quotas, names)))
 
     async def check(self, session: Session, added: Mapping[str, int], *, key_added: Mapping[str, int]) -> None:
-        """Check that the counted storage plus ``added``, by the names of quotas, fits. Raises QuotaExceeded.
+        """Check that the counted storage plus the added storage fits the quotas. Raises QuotaExceeded.
 
-        Other writers wait for the counted row until the transaction ends.
+        ``added`` (for the tenant) and ``key_added`` (for the key) have amounts by the name of the quota. Other writers
+        wait for the counted row until the transaction ends.
         """
         repository = QuotaRepository(session, self.tenant_id)
         if _get_limits(self.quotas, added):

@@ -12,7 +12,7 @@ from app.quotas.types import NO_KEY, DailyTokenLimitReached
 
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
-    """The tokens that a tenant and one of its keys may embed today (UTC); without a limit there is no query.
+    """The tokens that a tenant and one of its keys may embed today (UTC). If no limit is set, nothing is queried.
 
     Work that began within the budget is finished: each process may exceed it by one slice of a document or one query.
     """

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from app.errors import TooManyRequestsError
 
-# The key of usage without a key: that of the operator, and work without an upload.
+# The key id of usage without an API key: usage of the operator, and of work that no upload caused.
 NO_KEY = UUID(int=0)
-# A storage quota is free again only after a deletion, so earlier retries are useless.
+# A storage quota has room again only after a deletion, so quick retries are useless.
 STORAGE_RETRY_AFTER_SECONDS = 60.0
 
 

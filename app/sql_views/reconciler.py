@@ -20,9 +20,10 @@ NO_OWNER = "no_owner"
 
 @dataclass(frozen=True, slots=True)
 class SqlViewReconciler:
-    """Work of the jobs of SQL views.
+    """Creation, update and removal of SQL views in the database, called by jobs.
 
-    Without ``owner_database``, no view is created, and each row records the reason.
+    ``owner_database`` connects with the role that owns the tables. Without it, no view is created, and each row records
+    the reason.
     """
 
     database: Database
@@ -55,7 +56,8 @@ class SqlViewReconciler:
             kb_id: The knowledge base.
 
         Returns:
-            The SQL views whose view or role cannot be dropped yet. They are empty. Delete their rows with
+            The SQL views whose view or role cannot be dropped yet. These views return no rows. Delete the rows of the
+            SQL views with
             ``delete_revoked``, so that the deletion can continue, and call ``drop_deleted`` later.
         """
         async with self.database.transaction(tenant_id) as session:
@@ -72,7 +74,7 @@ class SqlViewReconciler:
         return remaining
 
     async def delete_revoked(self, tenant_id: UUID, kb_id: UUID, sql_view_ids: Sequence[UUID]) -> None:
-        """Delete the rows of revoked SQL views. A view without a row is empty for its login."""
+        """Delete the rows of revoked SQL views. A view whose SQL view has no row returns nothing."""
         async with self.database.transaction(tenant_id) as session:
             await SqlViewRepository(session, tenant_id, kb_id).delete_revoked(sql_view_ids)
 

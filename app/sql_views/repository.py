@@ -36,7 +36,7 @@ class SqlViewRepository:
         return None if row is None else row["id"]
 
     async def list_ids(self) -> list[UUID]:
-        """Return the ids of all SQL views, with revoked ones that are not dropped yet."""
+        """Return the ids of all SQL views, including revoked SQL views that are not dropped yet."""
         return [row["id"] for row in await self.session.fetch_rows(_LIST_IDS, self._params)]
 
     async def set_skip_reason(self, sql_view_id: UUID, reason: str) -> None:
@@ -58,7 +58,7 @@ class SqlViewRepository:
 
 
 async def count_roles(session: Session, logins: Sequence[str]) -> int:
-    """Return the number of these roles that exist in the database."""
+    """Return the number of the login roles that exist in the database."""
     row = await session.fetch_row(_COUNT_ROLES, {"logins": list(logins)})
     return 0 if row is None else int(row["roles"])
 

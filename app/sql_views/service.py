@@ -34,7 +34,8 @@ RECONCILE_SQL_VIEW_JOB = "reconcile_sql_view"
 class SqlViewService:
     """Use cases of a tenant's admin for SQL views.
 
-    A SQL view can be created only if the service and, for this tenant, the operator allow it.
+    A SQL view can be created only if the settings of the service allow SQL views, and the operator allows them for the
+    tenant.
     """
 
     db: TenantDatabase

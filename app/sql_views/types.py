@@ -78,7 +78,7 @@ class ConnectionAddress:
 
 @dataclass(frozen=True, slots=True)
 class StoredSqlView:
-    """A stored SQL view; ``is_ready`` is True if the view exists, otherwise ``blocked_reason`` may give the reason."""
+    """A stored SQL view; ``is_ready`` is True if the view exists, otherwise ``blocked_reason`` may give the cause."""
 
     id: UUID
     kb_id: UUID
@@ -101,7 +101,7 @@ class SqlViewDetails:
 
     @property
     def warnings(self) -> Sequence[ServiceWarning]:
-        """Warnings about vectors that readers cannot compute, and about connections without TLS."""
+        """Warnings about query vectors that need the embedded model or a prefix, and about connections without TLS."""
         identity = EmbeddingIdentity.from_index_identity(self.identity)
         result = []
         if identity.model == MODEL:

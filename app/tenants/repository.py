@@ -20,8 +20,8 @@ select k.tenant_id, k.id, used.at
  cross join lateral (select tenant_id, id from api_key where tenant_id = :tenant and id = used.id offset 0) k
  on conflict (tenant_id, key_id) do update set last_used_at = greatest(u.last_used_at, excluded.last_used_at)""")
 
-# The most recently ended keys stay, so that usage by key shows their names. A key stays too while it counts what is
-# stored, or while a later key of its lineage is valid.
+# The most recently ended keys stay, so that usage by key shows their names. A key also stays while its stored documents
+# are counted, or while a key that rotation created from it is valid.
 _REMOVE_ENDED = parse_statement("""
 delete from api_key k using (
   select e.id from api_key e

@@ -80,7 +80,7 @@ class ArchiveRecord(BaseModel):
 
 
 class ArchiveManifest(ArchiveRecord):
-    """Description of an archive, and the identity that made its vectors and terms.
+    """Description of an archive, with the identity of the embedding model and analyzer that made its vectors and terms.
 
     ``settings`` are the body of ``POST /v1/knowledge-bases`` without a name. ``average_length`` is the mean chunk
     length of the BM25 term weights.
@@ -148,7 +148,7 @@ class DocumentRecord(ArchiveRecord):
         return self.parts[-1]
 
     def check_parts(self) -> Self:
-        """Return the record if its parts are those of a document. Raises ArchiveDamaged."""
+        """Return the record if it has exactly the parts of a document, in order. Raises ArchiveDamaged."""
         names = [*PARTS, *(build_image_name(image.number) for image in self.images), ORIGINAL]
         if [part.name for part in self.parts] != names or len(set(names)) != len(names):
             raise ArchiveDamaged("A document of the archive has missing or unknown parts. Export it again.")
@@ -171,7 +171,7 @@ class NodeRecord(ArchiveRecord):
 
 
 class PageRecord(ArchiveRecord):
-    """Positions of a page's lines, like ``LineLayout``: six numbers a line, in tenths of a point."""
+    """Positions of a page's lines, like ``LineLayout``: six numbers per line, in tenths of a point."""
 
     page: _PositiveNumber
     width: _Number
@@ -180,7 +180,7 @@ class PageRecord(ArchiveRecord):
 
 
 class ChunkRecord(ArchiveRecord):
-    """A chunk: its range of the text and its attributes. ``embedded`` is whether it has a vector."""
+    """A chunk: its range of the text and its attributes. ``embedded`` is True if the chunk has a vector."""
 
     start: _Number
     end: _Number

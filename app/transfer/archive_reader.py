@@ -2,7 +2,7 @@
 
 A request comes with four open files: text, nodes, pages and chunks. The reply repeats each valid line after a letter:
 ``n`` for a node, ``p`` for a page, ``c`` for a chunk. The last line begins with ``d`` and has the number of characters
-of the text. If the document is refused, it begins with ``f`` and has the reason.
+of the text. If the document is refused, the last line begins with ``f`` and has the reason.
 """
 
 import codecs

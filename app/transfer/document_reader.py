@@ -64,8 +64,9 @@ class DocumentStructure:
     image_by_chunk: dict[int, int] = field(default_factory=dict)
 
     async def add_records(self, records: AsyncIterator[ArchiveRecord], image_numbers: Collection[int]) -> None:
-        """Add all records. Each is compared with the text and with the earlier records again, because the reader is not
-        trusted.
+        """Check all records against the text and the earlier records, and add them.
+
+        The sandboxed reader has checked the records before, but its replies are not trusted.
 
         Args:
             records: The nodes, pages and chunks.
@@ -152,8 +153,8 @@ def build_imported_document(
 
     Args:
         record: Record of the document.
-        structure: Its tree and chunks.
-        folder: Folder with its files.
+        structure: The document's tree and chunks.
+        folder: Folder with the document's files.
         kb: The knowledge base that the document is imported into.
         embedder: Embedding model of the knowledge base.
 

@@ -175,9 +175,10 @@ class DocumentWriter:
 
 
 class NodePathFinder:
-    """Finder of the paths from which the ids of nodes are derived.
+    """Finder of the paths of nodes. A path has the child number at each level. Ids of nodes are derived from paths.
 
-    Parents come before their children. A node is mostly the next child of its parent.
+    Paths are not stored, so the finder tries child numbers until the derived id equals the stored id. Parents come
+    before their children. Most nodes are the next child of their parent, so the first attempt succeeds.
     """
 
     def __init__(self, document_id: UUID, version: int) -> None:
@@ -186,11 +187,11 @@ class NodePathFinder:
         self._next_children: dict[UUID, int] = {}
 
     def add(self, stored_id: UUID, parent_id: UUID | None) -> NodePath | None:
-        """Return the path of the next node, or None if it has no parent.
+        """Return the path of the next node, or None if the parent is unknown or no path fits.
 
         Args:
             stored_id: Id of the node.
-            parent_id: Id of its parent; None for the root.
+            parent_id: Id of the node's parent; None for the root.
         """
         if parent_id is None:
             self._paths[stored_id] = ()

@@ -40,10 +40,10 @@ from app.transfer.types import FORMAT, FORMAT_VERSION, MAX_PART_BYTES, ExportInt
 from carrel import __version__
 
 PAGE_SIZE = 500
-# The archive has the texts of prompts. The import numbers their versions again.
+# Fields that the archive leaves out: it has the texts of prompts, and an import assigns new version numbers.
 PROMPT_VERSION_FIELDS = {"rewrite_prompt_version", "answer_prompt_version"}
 READ_SIZE_BYTES = 1024 * 1024
-# Smaller batches are written without a thread, which would take longer than the work.
+# Smaller batches are written without a thread, because the start of a thread would take longer than the work.
 MAX_INLINE_ROWS = 50
 MAX_INLINE_CHARACTERS = 64 * 1024
 
@@ -70,7 +70,7 @@ class ExportService:
     slots: TenantSlots
 
     async def export(self, reference: str) -> "KnowledgeBaseExport":
-        """Return an export that has not begun. The request is recorded in the audit log.
+        """Prepare an export, which begins when its stream is opened. The request is recorded in the audit log.
 
         Args:
             reference: Name or id of the knowledge base.
@@ -145,8 +145,9 @@ class KnowledgeBaseExport:
             return list(await repository.list_document_ids(after=after, limit=PAGE_SIZE))
 
     async def _read_document(self, document_id: UUID) -> "_WrittenDocument | None":
-        """Write the parts of a document, and return None if it was deleted since. Raises DocumentSkipped,
-        ExportInterrupted.
+        """Write the parts of a document. Return None if the document was deleted.
+
+        Raises DocumentSkipped, ExportInterrupted.
         """
         async with self.db.transaction(snapshot=True) as session:
             repository = self._create_repository(session)

@@ -260,7 +260,7 @@ class _DocumentImport:
             raise IndexMismatch(REINDEXED_MESSAGE)
         await ImageRepository(session, tenant_id).add(images)
         await StorageQuota.from_principal(principal).check(session, NO_GROWTH, key_added=NO_GROWTH)
-        # This comes last, because all documents of the tenant update the row of the day.
+        # Usage is recorded last, because all imports and ingestions of the tenant wait for the same row of the day.
         key_id = principal.key_id or NO_KEY
         await record_usage(
             session, self.service.db, self.embedder, TokenUsage(), key_id=key_id, chunks=len(content.drafts)

@@ -14,7 +14,7 @@ from app.transfer.types import MAX_IMAGE_BYTES, MAX_PART_BYTES, MAX_RECORD_BYTES
 
 @dataclass(frozen=True, slots=True)
 class IncomingDocument:
-    """A document whose record is read and whose files follow. ``folder`` is its folder in the archive."""
+    """Document whose record was read, and whose files come next in the archive. ``folder`` is its folder there."""
 
     record: DocumentRecord
     folder: str
@@ -33,7 +33,7 @@ async def read_small_member(tar: TarReader, member: ArchiveMember) -> bytes:
 
 
 async def read_incoming_document(tar: TarReader, member: ArchiveMember, *, max_original_bytes: int) -> IncomingDocument:
-    """Return the document whose record is this file, after a check of the sizes of its parts.
+    """Read a document's record from a file of the archive, and check the sizes of the document's parts.
 
     Args:
         tar: The archive.

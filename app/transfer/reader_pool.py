@@ -36,7 +36,7 @@ _RECORDS_PER_TURN = 100
 
 @dataclass(slots=True)
 class ArchiveReaderPool:
-    """The processes. One idle process is kept. Their replies are checked again: a process may be compromised."""
+    """Pool of sandboxed reader processes. One idle process is kept. Callers check the replies again."""
 
     _idle: list[SandboxedProcess] = field(default_factory=list)
 

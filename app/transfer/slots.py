@@ -16,20 +16,21 @@ MAX_CONCURRENT_DOCUMENTS = 2
 
 @dataclass(slots=True)
 class ImportCapacity:
-    """Limit on the documents that are in memory while they are imported: two small ones, or one large one."""
+    """Limit on the documents that are in memory while they are imported: two small documents, or one large document."""
 
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT_DOCUMENTS))
     _large_document_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @asynccontextmanager
     async def acquire(self, size: int) -> AsyncIterator[None]:
-        """Hold capacity for one document for this block.
+        """Hold capacity for one document until the block ends.
 
         Args:
             size: Bytes of the document's parts, without original and images.
         """
         async with AsyncExitStack() as stack:
-            if size > LARGE_DOCUMENT_BYTES:  # only one at a time: two with half of the capacity would deadlock
+            # One large document at a time: two with half of the capacity each would wait for each other without end.
+            if size > LARGE_DOCUMENT_BYTES:
                 await stack.enter_async_context(self._large_document_lock)
             for _ in range(MAX_CONCURRENT_DOCUMENTS if size > LARGE_DOCUMENT_BYTES else 1):
                 await stack.enter_async_context(self._slots)

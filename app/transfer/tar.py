@@ -14,7 +14,7 @@ MAX_FILLING_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMember:
-    """A file of the archive. Its name is only compared with known names, and never opened."""
+    """A file of the archive. Its name is only compared with known names, and never used as a path."""
 
     name: str
     size: int

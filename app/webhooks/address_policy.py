@@ -49,7 +49,7 @@ class WebhookTarget:
 
 @dataclass(frozen=True, slots=True)
 class AddressPolicy:
-    """Policy with ``allowed_networks``: private networks that webhooks may reach, also with plain HTTP."""
+    """Policy of the addresses that webhooks may reach. Webhooks may reach ``allowed_networks`` with plain HTTP too."""
 
     allowed_networks: Sequence[IpNetwork] = ()
     resolve: AddressResolver = resolve_host

@@ -61,7 +61,7 @@ class WebhookDeliverer:
     async def _record_outcome(
         self, tenant_id: UUID, due: DueDelivery, outcome: DeliveryOutcome, *, is_last: bool
     ) -> bool:
-        """Store the outcome; return False if another attempt follows. Rows are locked in the order of a deletion."""
+        """Store the outcome; return False if another attempt follows. Locks have the same order as in a deletion."""
         delivery_id = due.delivery.id
         async with self.database.transaction(tenant_id) as session:
             repository = WebhookRepository(session, tenant_id)

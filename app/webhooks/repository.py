@@ -80,7 +80,7 @@ class WebhookRepository:
     async def list_deliveries(
         self, webhook_id: UUID, status: DeliveryStatus | None, *, after: Position | None, limit: int
     ) -> list[Delivery]:
-        """Return a page of a webhook's deliveries, newest first. ``after`` is the last one of the previous page."""
+        """Return a page of a webhook's deliveries, newest first. ``after`` is the last delivery of the page before."""
         after_time, after_id = after or (None, None)
         values = {
             "tenant": self.tenant_id,

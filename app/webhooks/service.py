@@ -34,7 +34,7 @@ SECRET_PREFIX, SECRET_BYTES = "whsec_", 24
 
 @dataclass(frozen=True, slots=True)
 class WebhookService:
-    """Service for webhooks of a tenant. Callers are admins; a restricted key cannot use it."""
+    """Service for webhooks of a tenant. Callers are admins; a restricted key cannot use the service."""
 
     db: TenantDatabase
     principal: Principal
@@ -156,7 +156,7 @@ class WebhookService:
             return await repository.list_deliveries(webhook_id, status, after=after, limit=limit)
 
     async def send_test(self, webhook_id: UUID) -> Delivery:
-        """Send a test event to a webhook and return the delivery; the subscribed events do not matter.
+        """Send a test event to a webhook, whatever events it subscribes to, and return the delivery.
 
         Raises:
             WebhookNotFound: The webhook does not exist.
@@ -209,7 +209,7 @@ class WebhookService:
             raise InvalidInputError(refused.message, loc=("body", "url")) from None
 
     def _require_unrestricted_key(self) -> None:
-        """Refuse restricted keys: the events of webhooks are those of the whole tenant."""
+        """Refuse restricted keys, because webhooks receive the events of the whole tenant."""
         if self.principal.knowledge_base_ids is not None or self.principal.user_id is not None:
             raise ForbiddenError("A restricted API key cannot manage webhooks; use an unrestricted key of an admin.")
 

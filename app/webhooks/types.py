@@ -9,7 +9,7 @@ from uuid import UUID
 
 from app.errors import ConflictError, JobPostponed, NotFoundError, UnavailableError
 
-# Kind of the jobs that triggers enqueue; the migration of the triggers has the same word.
+# Kind of the jobs that database triggers enqueue. The SQL of the triggers contains the same text.
 SEND_WEBHOOK_JOB = "send_webhook"
 TEST_EVENT = "webhook.test"
 
@@ -83,7 +83,7 @@ class WebhookPaused(JobPostponed):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """Webhook: a URL with its events. ``failures`` counts the failed attempts since the last success."""
+    """A webhook: a URL and the events to send to it. ``failures`` counts failed attempts since the last success."""
 
     id: UUID
     url: str
@@ -126,7 +126,7 @@ class DueDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """Outcome of an attempt; it succeeded if there is no reason. ``retry_after`` is in seconds."""
+    """Outcome of an attempt. The attempt succeeded if ``reason`` is None. ``retry_after`` is in seconds."""
 
     status: int | None = None
     reason: WebhookFailureReason | None = None

@@ -20,7 +20,7 @@ class ImageNotFound(NotFoundError):
 
 @dataclass(frozen=True, slots=True)
 class ImageDownload:
-    """An image: a presigned link, or the row with the object key to stream if the object store has no links."""
+    """Download of an image: a presigned link, or without links in the object store, the object key to stream."""
 
     row: DocumentImage
     filename: str

@@ -50,7 +50,7 @@ def select_line_boxes(pages: Sequence[DocumentPage], *, start: int, end: int) ->
     """
     boxes = list(islice((box for page in pages for box in _iter_line_boxes(page, start, end)), MAX_LINE_BOXES))
     page_numbers = {box.page for box in boxes}
-    # Sizes are stored in single precision, so rounding restores the tenth of a point.
+    # Sizes are tenths of a point, stored in single precision. Rounding removes the error of single precision.
     sizes = [
         PageSize(document_page.page, round(document_page.width, 1), round(document_page.height, 1))
         for document_page in pages

@@ -1,4 +1,4 @@
-"""Compact table of a document's nodes: about 60 bytes per node, where a database row takes about 1,000 bytes."""
+"""Compact table of a document's nodes: about 60 bytes per node, instead of about 1,000 bytes for a row object."""
 
 from array import array
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Conversion of offsets into the stored text: code points as stored, or UTF-16 units as browsers count."""
+"""Conversion of text offsets from code points, which are stored, to UTF-16 units, which browsers count."""
 
 import re
 from bisect import bisect_left
@@ -13,14 +13,14 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 class OffsetConverter:
     """Converter of offsets from code points to the caller's unit.
 
-    ``astral_positions`` are the ascending positions of characters with two UTF-16 units. If it is empty, offsets stay
-    code points.
+    ``astral_positions`` are the ascending positions of characters with two UTF-16 units. If ``astral_positions`` is
+    empty, offsets stay code points.
     """
 
     astral_positions: Sequence[int] = ()
 
     def __call__(self, offset: int) -> int:
-        """Return the caller's offset of the code point at ``offset``."""
+        """Convert an offset in code points to the caller's unit."""
         return offset + bisect_left(self.astral_positions, offset)
 
 

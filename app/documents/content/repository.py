@@ -158,7 +158,7 @@ class ContentRepository:
         return list(await self.session.scalars(statement))
 
     async def get_text(self, document_id: UUID, *, start: int = 0, end: int | None = None) -> str:
-        """Return the text that offsets refer to, or a part of it.
+        """Return the stored text of a document, or a part of it. All offsets of the document refer to this text.
 
         Args:
             document_id: The document.

@@ -37,7 +37,7 @@ class TreesBusy(UnavailableError):
 
 
 def create_tree_slots() -> TenantSlots:
-    """Create the slots of one process for large trees. A tree takes memory until its reader has received it."""
+    """Create the limit of one process on parallel large trees. A tree takes memory until its reader has received it."""
     return TenantSlots(
         MAX_CONCURRENT_TREES, MAX_CONCURRENT_TREES_PER_TENANT, TREE_WAIT_TIMEOUT_SECONDS, TooManyTrees, TreesBusy
     )

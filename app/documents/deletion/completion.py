@@ -17,7 +17,7 @@ class DeletionIncomplete(UnavailableError):
 
 
 async def count_objects(objects: ObjectStore, prefixes: Sequence[str]) -> int:
-    """Return the number of objects below some prefixes. Raises ObjectStoreUnavailable."""
+    """Return the number of objects whose key begins with one of the prefixes. Raises ObjectStoreUnavailable."""
     count = 0
     for prefix in prefixes:
         async for _ in objects.list_objects(prefix):
@@ -34,7 +34,7 @@ async def complete_document_deletion(
     objects: int,
     temporary_files: int = 0,
 ) -> None:
-    """Close the receipt of a deletion of documents if nothing of them remains.
+    """Close the receipt of a deletion of documents if no rows and objects of the documents remain.
 
     The job that removed the documents' originals calls this function last.
 
@@ -42,7 +42,7 @@ async def complete_document_deletion(
         db: The tenant's database.
         documents: The deleted documents.
         deletion_id: The deletion.
-        job_id: The calling job. It is not counted as a remainder.
+        job_id: The calling job. The row of this job is not counted.
         objects: The number of originals that remain in the object store.
         temporary_files: The number of directories of killed processes that may contain a document.
 
@@ -65,7 +65,7 @@ async def complete_document_deletion(
 async def complete_knowledge_base_deletion(
     db: TenantDatabase, kb_id: UUID, indexes: Sequence[UUID], *, deletion_id: UUID, job_id: UUID, roles: int = 0
 ) -> None:
-    """Close the receipt of a deletion of a knowledge base if nothing of it remains.
+    """Close the receipt of a deletion of a knowledge base if no rows of the knowledge base remain.
 
     The job that removed the knowledge base calls this function last. Other jobs remove the originals of its documents
     and count them.
@@ -73,10 +73,10 @@ async def complete_knowledge_base_deletion(
     Args:
         db: The tenant's database.
         kb_id: The deleted knowledge base.
-        indexes: Its search indexes.
+        indexes: The search indexes of the knowledge base.
         deletion_id: The deletion.
-        job_id: The calling job. It is not counted as a remainder.
-        roles: The number of database roles of its SQL views that remain.
+        job_id: The calling job. The row of this job is not counted.
+        roles: The number of remaining database roles of the knowledge base's SQL views.
 
     Raises:
         DeletionIncomplete: Something remains. The receipt has the counts.
@@ -86,7 +86,7 @@ async def complete_knowledge_base_deletion(
         receipt = await receipts.lock(deletion_id)
         recorded = {} if receipt is None else receipt.remaining or {}
         await residue.delete_late_knowledge_base_rows(kb_id, indexes, excluded_job_id=job_id)
-        # Counted without documents, so that the receipt lists every table.
+        # Without document ids, every count is zero. The zeros make the receipt list every table.
         document_counts = await residue.count_document_rows(kb_id, [], excluded_job_id=job_id)
         remaining = await residue.count_knowledge_base_rows(kb_id, indexes, excluded_job_id=job_id) | {
             "database_roles": roles
@@ -109,7 +109,7 @@ async def close_receipt(
     """Record the remaining counts in a receipt, and close it if all of this job's counts are zero.
 
     Args:
-        receipts: The receipts of the tenant that has the receipt.
+        receipts: The repository of the tenant that owns the receipt.
         remaining: Counts by table or kind of object, from this job.
         deletion_id: The deletion.
         job_id: The calling job.

@@ -25,12 +25,12 @@ async def remove_documents(
 
     Args:
         session: An open transaction of the tenant. The documents are locked.
-        queue: Receives the purge job.
+        queue: The queue for the job that deletes the originals from the object store.
         tenant_id: The tenant that owns the documents.
         kb_id: The knowledge base of the documents.
-        documents: The documents.
+        documents: The documents to remove.
         deletion_id: The deletion. Several batches can belong to one deletion.
-        document_id: The document, if the request named a single one.
+        document_id: The document, if the request named only one document.
         with_file: A stored file that is deleted together with its documents.
         user_id: The user that the caller's key is restricted to.
 

@@ -121,7 +121,7 @@ class DeletionRepository:
             deletion_id: The deletion.
             kb_id: The knowledge base.
             amount: The removed rows and bytes.
-            document_id: The document, if the request named a single one.
+            document_id: The document, if the request named only one document.
             user_id: The user that the caller's key is restricted to.
         """
         await open_receipt(

@@ -37,7 +37,7 @@ RETAINED_BY_KIND = {
 }
 Columns = frozenset[str]
 
-# Jobs name documents in the object keys of originals: tenant, document and upload.
+# The payload of a job names documents by the object keys of their originals: ``tenant/document/upload``.
 _NAMES_DOCUMENT = """
 exists (select from jsonb_array_elements_text(coalesce(x.payload -> 'keys', '[]')
                                               || coalesce(x.payload -> 'prefixes', '[]')) k
@@ -78,7 +78,7 @@ class ResidueRepository:
     async def delete_late_document_rows(self, documents: Sequence[UUID], *, excluded_job_id: UUID) -> None:
         """Delete rows that may have been written after the documents were deleted.
 
-        They are stored responses and jobs for originals of earlier versions.
+        The rows are stored responses, and jobs for originals of earlier versions.
         """
         await delete_stored_responses(self.session, self.tenant_id, documents)
         await self.session.fetch_rows(
@@ -90,7 +90,7 @@ class ResidueRepository:
     ) -> None:
         """Delete rows that may have been written after the knowledge base was deleted.
 
-        They are stored responses and jobs for its search indexes and documents.
+        The rows are stored responses, and jobs for the search indexes and documents of the knowledge base.
         """
         await delete_stored_responses(self.session, self.tenant_id, [kb_id])
         values = {"t": self.tenant_id, "kb": kb_id, "indexes": list(indexes), "job": excluded_job_id}
@@ -107,7 +107,7 @@ class ResidueRepository:
 
 
 def build_document_count(table: str, columns: Columns) -> str | None:
-    """Return the SQL that counts rows of documents in a table, or None if the table has none.
+    """Return the SQL that counts rows of documents in a table, or None if the table has no such rows.
 
     Args:
         table: The name of the table.

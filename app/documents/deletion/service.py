@@ -1,4 +1,4 @@
-"""Deletion of documents: from searches in one transaction, from the object store by a job, with a receipt."""
+"""Deletion of documents. A transaction removes them from searches, then a job deletes the originals."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,8 +47,8 @@ class DeletionSelection:
         """Return the conditions on the documents.
 
         Raises:
-            InvalidInputError: The filter is not valid, or names metadata that only chunks have. Its absence would match
-                every document.
+            InvalidInputError: The filter is not valid, or names metadata that only chunks have. A condition that such
+                metadata is missing would match every document.
         """
         compiled_filter = compile_filter(self.filter, loc=("query", "filter"), excluded_names=CHUNK_NAMES)
         return DocumentRowFilters(
@@ -149,7 +149,8 @@ class DeletionService:
         filters = replace(
             filters, reader=self.knowledge_bases.principal.user_id, only_writable=True, include_expired=True
         )
-        # The creation time of the newest match at the start, from the database, because the clocks of hosts differ.
+        # Only documents that exist at the start are deleted. The time is from the database, because clocks of hosts
+        # differ.
         newest: datetime | None = None
         while True:
             async with self.db.transaction() as session:

@@ -1,1 +1,1 @@
-"""Application of a changed enforced metadata to the stored documents of a knowledge base."""
+"""Metadata backfill: application of changed enforced metadata to the stored documents of a knowledge base."""

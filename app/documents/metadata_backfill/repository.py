@@ -75,7 +75,7 @@ class MetadataBackfillRepository:
     async def apply(self, backfill: MetadataBackfill, documents: Sequence[UUID]) -> None:
         """Write the new enforced metadata into documents, their chunks, and the rows that retrievers filter.
 
-        Metadata of single chunks is overridden.
+        The new values override the metadata of single chunks.
 
         Args:
             backfill: The change.
@@ -112,16 +112,16 @@ class MetadataBackfillRepository:
 _FIND_PENDING = parse_statement("""
 select metadata_filter, pending_metadata_filter, filter_revision + 1 from knowledge_base
  where tenant_id = :t and id = :kb and pending_metadata_filter is not null""")
-# The revision decides, because a caller's metadata may equal the former enforced metadata. A document with the new
-# revision but without the new values was written by a process of an earlier version, which does not know revisions. It
-# is updated as well, or no reader would find it.
+# The revision shows whether a document is outdated, because a caller's metadata may equal the former enforced metadata.
+# A document with the new
+# revision but without the new values was written by a process of an earlier version, which does not know revisions.
+# Such a document is updated as well, or no reader would find it.
 _IS_OUTDATED = """
 d.tenant_id = :t and d.kb_id = :kb and (d.metadata_revision < :revision::int or not d.filterable @> :new::jsonb)"""
 _LOCK_BATCH = parse_statement(f"""
 select d.id, d.chunk_count from document d where {_IS_OUTDATED} order by d.id limit :limit for update""")  # noqa: S608
 _LOCK_DOCUMENT = parse_statement(f"select 1 from document d where {_IS_OUTDATED} and d.id = :d for update")  # noqa: S608
-# The result equals ``build_filter_metadata`` of metadata with the new values: ``$instants`` has only values that are
-# dates.
+# The result equals ``build_filter_metadata`` of the changed metadata. ``$instants`` contains the values that are dates.
 _FILTER_METADATA = """
 (row.metadata - :removed_keys::text[] - '$instants') || (:filter_metadata::jsonb - '$instants')
   || case when dates.found = '{}' then '{}' else jsonb_build_object('$instants', dates.found) end"""
@@ -145,7 +145,7 @@ update {table} l set metadata = {_FILTER_METADATA}
  where l.tenant_id = :t and l.index_id = row.index_id and l.chunk_id = row.chunk_id""")  # noqa: S608
     for table in ("chunk_embedding", "chunk_lexical")
 ]
-# Failed jobs of the metadata backfill that is complete now.
+# Deletes failed jobs of a metadata backfill that is complete now.
 _DELETE_DEAD_JOBS = parse_statement("""
 delete from job
  where tenant_id = :t and kind = :kind and state = 'dead' and payload ->> 'knowledge_base' = (:kb::uuid)::text""")

@@ -42,7 +42,7 @@ async def backfill_documents(db: TenantDatabase, kb_id: UUID) -> None:
         if document_ids:
             continue
         # A separate transaction avoids a deadlock. The batch may have locked documents that needed no change. An upload
-        # of a new version of such a document has locked the knowledge base.
+        # of a new version of such a document has locked the knowledge base and waits for the document.
         async with db.transaction() as session:
             if await MetadataBackfillRepository(session, db.tenant_id, kb_id).finish(backfill):
                 logger.info("knowledge_base.backfilled", knowledge_base=str(kb_id), documents=document_count)

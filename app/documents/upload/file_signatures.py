@@ -43,7 +43,7 @@ _BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _CONTROL_BYTES = bytes(set(range(32)) - set(b"\t\n\v\f\r\x1a\x1b"))
 _MAX_CONTROL_SHARE = 0.05
 # Names of the streams by which each format is recognized. Encrypted Office files come first, because an encrypted file
-# has no other of these streams.
+# has none of the other streams.
 _OLE_KINDS = (
     ("EncryptedPackage", ENCRYPTED_OFFICE),
     ("Workbook", XLS),

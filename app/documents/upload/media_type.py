@@ -44,8 +44,9 @@ def detect_media_type(
     Args:
         received: The file.
         parseable_types: Media types that a parser reads.
-        plugin_types: Extensions by media type, for the types of plugins. They apply to texts, archives and unknown
-            bytes, by extension. If no text format has the extension, the declared type counts.
+        plugin_types: File extensions by media type of a plugin. A text, archive or unknown file with such an extension
+        gets the plugin's media type. So does a file with this declared type, unless its extension belongs to a text
+        format.
 
     Returns:
         The media type.

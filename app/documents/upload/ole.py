@@ -18,7 +18,7 @@ _TABLES_IN_HEADER = 109
 
 
 def read_entry_names(path: Path) -> set[str]:
-    """Return the names of the first MAX_ENTRIES streams and storages, or nothing if the directory cannot be read.
+    """Return the names of the first MAX_ENTRIES streams and storages, or no names if the directory cannot be read.
 
     The function reads the file and blocks.
     """

@@ -45,9 +45,10 @@ from app.object_store import ObjectStore
 from app.quotas.service import QuotaService
 from app.quotas.types import QuotaExceeded
 
-# A name, an id, or the knowledge base if the caller has loaded it already.
+# Reference to a knowledge base: its name, its id, or the knowledge base that the caller has loaded already.
 KnowledgeBaseReference = str | KnowledgeBaseView
-# Writes further rows in the transaction that stores the document. Raises DocumentNotFound if the document was deleted.
+# Callback that writes further rows in the transaction that stores the document. It raises DocumentNotFound if the
+# document was deleted.
 OnStored = Callable[[Session, UUID], Awaitable[None]]
 MAX_ATTEMPTS = 5
 # Files up to this size are put into the object store without a lookup of an existing document. Most files are new, and
@@ -249,7 +250,7 @@ class UploadService:
                 kb = await self.knowledge_bases.find(kb.row.name)
             existing = await self._find_existing(kb, received, fields) if needs_lookup or attempt else None
             if existing is not None and existing.sha256 == received.sha256:
-                with suppress(DocumentNotFound):  # if it was deleted in the meantime, the upload is new
+                with suppress(DocumentNotFound):  # if the existing document was deleted since, the upload is new
                     return await self._reuse_existing(kb, existing, fields, priority, on_stored)
                 continue
             document = _build_document(kb, received, fields, media_type, existing)
@@ -274,7 +275,7 @@ class UploadService:
     ) -> ExistingDocument | None:
         """Return the document with the upload's identity.
 
-        An expired one is deleted, so that none of its fields return.
+        An expired document is deleted, so that the new document does not get its fields.
         """
         async with self.db.transaction() as session:
             location = (self.db.tenant_id, kb.row.id, fields.scope.to_key())

@@ -83,7 +83,7 @@ def _is_json(start: bytes, *, is_complete: bool) -> bool:
 
 
 def _is_mail(start: bytes) -> bool:
-    """Return whether the text starts with mail headers up to an empty line, with at least two common ones."""
+    """Return whether the text starts with mail headers up to an empty line, of which at least two are common."""
     lines = _HEADER_LINES.match(start)
     if lines is None or not start[lines.end() :].startswith((b"\n", b"\r\n")):
         return False

@@ -15,10 +15,10 @@ JSON, YAML, CSV, RST, MAIL, TEX = (
     "text/x-tex",
 )
 _MARKDOWN_HEADING = re.compile(r"^#{1,6}\s", re.MULTILINE)
-# The number of characters that the expression needs.
+# The number of characters that ``_MARKDOWN_HEADING`` needs.
 _HEADING_PREFIX_LENGTH = 7
 
-# Media types of OpenAI's file search where it names one, otherwise those of common editors and web servers.
+# File extensions by media type. The media types are from OpenAI's file search, or from common editors and web servers.
 SOURCE_TYPES: Mapping[str, tuple[str, ...]] = {
     "application/toml": ("toml",),
     "application/typescript": ("ts", "tsx", "mts", "cts"),

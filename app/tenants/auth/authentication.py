@@ -42,7 +42,7 @@ class TokenReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Authentication of callers by their credential alone."""
+    """Authentication of callers. The credential alone determines the tenant and the rights."""
 
     credential_cache: CredentialCache
     operator_key_hash: bytes

@@ -13,13 +13,13 @@ from app.db.notifications import NotificationNamer, listen
 from app.db.session import DatabaseUnavailable
 from app.principal import Principal, Quotas, Role
 
-# The triggers on ``api_key`` and ``tenant`` notify on this channel. The payload is the notification name of the tenant
-# whose keys must be loaded again.
+# The triggers on ``api_key`` and ``tenant`` notify on this channel. The payload is a digest of the tenant's id
+# (``build_notification_name``). The keys of this tenant must be loaded again.
 CHANNEL = "carrel_key"
 # The time for which a revoked key can stay valid if the connection is dead and neither side has noticed.
 CACHE_TTL_SECONDS = 5.0
 MAX_KEYS = 10_000
-# A working database finds a key sooner, and a search has five seconds in total.
+# The maximum time of a lookup. A working database answers sooner, and a search has five seconds in total.
 LOOKUP_TIMEOUT_SECONDS = 1.5
 
 
@@ -35,7 +35,7 @@ class CredentialLookup:
 class CachedCredential:
     """The principal of a credential, and the time at which it must be loaded again.
 
-    ``notification_name`` is the tenant's name in notifications.
+    ``notification_name`` is the digest that names the tenant in notifications.
     """
 
     principal: Principal
@@ -81,7 +81,7 @@ class CredentialCache:
         return await self._load_and_cache(digest, load)
 
     def invalidate(self, tenant_id: UUID) -> None:
-        """Remove the keys of a tenant that this process has changed, before the notification arrives."""
+        """Remove the cached keys of a tenant after a change by this process, before the notification arrives."""
         self._on_change("" if self._namer is None else self._namer(str(tenant_id)))
 
     async def close(self) -> None:

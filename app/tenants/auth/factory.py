@@ -1,6 +1,7 @@
 """Factory of the configured authentication.
 
-The library that reads tokens is imported only if an issuer is configured, because it needs the extra ``oidc``.
+The library that reads tokens is imported only if an issuer is configured, because it is an optional dependency (``pip
+install carrel[oidc]``).
 """
 
 from app.db.control_plane import ControlPlaneDatabase
@@ -25,7 +26,7 @@ def create_authenticator(settings: IdentitySettings, database: Database, operato
         The authenticator.
 
     Raises:
-        OidcExtraMissing: An issuer is configured, but the extra is not installed.
+        OidcExtraMissing: An issuer is configured, but the optional dependency is not installed.
     """
     return Authenticator(
         credential_cache=CredentialCache(ControlPlaneDatabase(database)),
@@ -46,7 +47,7 @@ def create_token_reader(settings: IdentitySettings) -> TokenReader | None:
         The reader, or None if no issuer is configured.
 
     Raises:
-        OidcExtraMissing: An issuer is configured, but the extra is not installed.
+        OidcExtraMissing: An issuer is configured, but the optional dependency is not installed.
     """
     if settings.oidc_issuer is None or settings.oidc_audience is None:
         return None

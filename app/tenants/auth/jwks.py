@@ -40,9 +40,9 @@ class InvalidJwksResponse(Exception):
 
 @dataclass(slots=True)
 class JwksClient:
-    """Client of a key set, by the keys' ``kid``.
+    """Client of an issuer's set of signing keys (JWKS), which finds keys by their id (``kid``).
 
-    Without ``jwks_url``, the issuer's discovery document has the address.
+    Without ``jwks_url``, the client takes the address of the key set from the issuer's discovery document.
     """
 
     issuer: str
