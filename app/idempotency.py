@@ -2,7 +2,8 @@
 
 The first request with a key inserts its row before any work, and holds a lock on it. The lock is renewed while the
 request runs. If its process dies, the lock expires after ``LOCK_TIMEOUT``, and a retry runs the request again.
-``created_at`` identifies the holder: a request that lost the lock stores and releases nothing.
+``created_at`` identifies the holder of the lock. A request that lost the lock neither stores a response nor releases
+the key.
 """
 
 import asyncio
@@ -56,8 +57,8 @@ class IdempotencyScope:
 class StoredResponse:
     """A stored response, with the hash of the request's body. A hash of None matches every body.
 
-    Without ``body``, the response cannot be repeated, and ``headers`` have the reason. ``subjects`` are the objects of
-    the response; it is deleted with them.
+    Without ``body``, the response cannot be repeated, and ``headers`` have the reason. ``subjects`` are ids of objects.
+    If such an object is deleted, the stored response is deleted too.
     """
 
     request_hash: bytes | None
@@ -90,7 +91,7 @@ class IdempotencyStore:
             scope: The key with its scope.
 
         Returns:
-            The running request if it is the first; otherwise the stored response.
+            An ``InFlightRequest`` if this request is the first with the key; otherwise the stored response.
 
         Raises:
             RequestInProgress: The first request is not finished.

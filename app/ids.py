@@ -15,7 +15,7 @@ PREFIXES = (
 
 
 def generate_id() -> UUID:
-    """Return a UUIDv7, which is unique and sorts by time."""
+    """Return a new UUIDv7, which sorts by its time of creation."""
     return uuid_utils.compat.uuid7()
 
 

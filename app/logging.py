@@ -1,6 +1,6 @@
 """The event log: one JSON object a line, with the name of an event and its fields, never content.
 
-The origin of a log record decides which text is written. Carrel's modules log events with fields. uvicorn and alembic
+The logger of a record decides which text is written. Carrel's modules log events with fields. uvicorn and alembic
 write only about the process, so their messages are logged. Messages of other libraries may quote content, so only their
 location is logged. An exception is logged with class, code and stack, without its message. The message may quote a
 document or the parameters of a statement.
@@ -119,7 +119,8 @@ def configure_logging(level: LogLevel, stream: TextIO | None = None) -> None:
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.propagate = True
-    # Its lines have complete URLs with query strings, which may be content. The service has a separate access log.
+    # Lines of uvicorn's access log have complete URLs with query strings, which may be content. The service has a
+    # separate access log.
     logging.getLogger("uvicorn.access").disabled = True
 
 
@@ -206,7 +207,9 @@ def _escape_reserved_name(name: str) -> str:
 
 
 def _to_json_value(value: Any) -> object:
-    """Return a value that JSON has. For an unknown type, return its name only, because its text may be content."""
+    """Convert a value to a type of JSON. For an unknown type, return only the name of the type, because ``str`` of the
+    value may be content.
+    """
     match value:
         case Enum():
             return _to_json_value(value.value)

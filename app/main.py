@@ -100,7 +100,8 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        # The address of a redirect would come from the Host header, and with http:// behind a proxy that ends TLS.
+        # The address of a redirect would come from the Host header. Behind a proxy that ends TLS, it would begin with
+        # http://.
         redirect_slashes=False,
         license_info={"name": "AGPL-3.0-or-later", "identifier": "AGPL-3.0-or-later"},
     )
@@ -108,7 +109,7 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
     problems.register_exception_handlers(app)
     app.add_middleware(BodyLimitMiddleware)
     if cors_origins:
-        # Credentials are not allowed: the page itself sets the header with the API key, and no cookie is used.
+        # CORS credentials are off: a web page sets the header with the API key itself, and the service uses no cookies.
         app.add_middleware(
             CORSMiddleware,
             allow_origins=cors_origins,
@@ -133,7 +134,7 @@ def get_operation_id(route: APIRoute) -> str:
 
 
 async def get_openapi_document(request: Request) -> JSONResponse:
-    """Return the OpenAPI document. A thread builds it, because the first time takes a second."""
+    """Return the OpenAPI document. The first call takes a second, so a thread builds the document."""
     app, root = request.app, request.scope.get("root_path", "").rstrip("/")
     servers = {"servers": [{"url": root}]} if root else {}
     return await asyncio.to_thread(lambda: JSONResponse({**app.openapi(), **servers}))

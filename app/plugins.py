@@ -61,7 +61,7 @@ def load_provider(
         setting_name: Name of the setting that names the plugin, for error messages.
 
     Raises:
-        AppError: As ``missing_error`` or ``invalid_error``, or as the factory raised it.
+        AppError: ``missing_error`` or ``invalid_error``; an AppError of the factory passes unchanged.
     """
     plugins = {entry.name: entry for entry in reversed(find_entry_points(group))}
     if name not in plugins:
@@ -148,7 +148,8 @@ def parse_options(options_type: type[OptionsT], provided: Mapping[str, Any], *, 
         loc: Location of the options in the request, for the error.
 
     Raises:
-        InvalidInputError: An option is unknown or not valid. For an unknown one, the message lists the known ones.
+        InvalidInputError: An option is unknown or not valid. For an unknown option, the message lists the known
+            options.
     """
     try:
         return options_type.model_validate(dict(provided))

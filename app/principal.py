@@ -8,7 +8,7 @@ from uuid import UUID
 
 
 class Role(StrEnum):
-    """Role of a key, the weakest first."""
+    """Role of an API key or token. The members are ordered from the weakest to the strongest role."""
 
     READER = "reader"
     WRITER = "writer"
@@ -16,7 +16,7 @@ class Role(StrEnum):
     OPERATOR = "operator"
 
     def includes(self, needed: "Role") -> bool:
-        """Return whether this role has all rights of ``needed``. Only the operator has the rights of the operator."""
+        """Return whether this role has all rights of the role ``needed``. No other role includes the role operator."""
         order = list(Role)
         return order.index(self) >= order.index(needed)
 
@@ -73,7 +73,7 @@ class Quotas:
         return cls(**{name: value for name, value in (stored or {}).items() if name in field_names})
 
     def to_json(self) -> dict[str, Any]:
-        """Return the quotas that are set."""
+        """Return the quotas as JSON for the database, without unset quotas."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 

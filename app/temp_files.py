@@ -34,7 +34,8 @@ class TempDiskFull(UnavailableError):
 def create_temp_directory(purpose: Purpose) -> Iterator[Path]:
     """Yield a folder that is deleted at the end of the block.
 
-    The process holds a lock on the folder, which ends with the process. A folder without a lock is therefore abandoned.
+    The process locks the folder, and the lock ends with the process. A folder that is no longer locked is therefore
+    abandoned.
 
     Args:
         purpose: Use of the folder, which is part of its name.
@@ -107,7 +108,7 @@ def count_abandoned(directory: Path) -> int:
 
 
 def open_private_file(path: str, flags: int) -> int:
-    """Open a file for ``open`` (its ``opener``). If the file is created, no other user can read it."""
+    """Open a file as the ``opener`` of the built-in ``open``. If the file is created, no other user can read it."""
     return os.open(path, flags, 0o600)
 
 

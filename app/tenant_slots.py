@@ -34,14 +34,14 @@ class TenantSlots:
 
     @asynccontextmanager
     async def acquire(self, tenant_id: UUID) -> AsyncIterator[None]:
-        """Hold a slot for this block.
+        """Wait for a slot, and hold the slot for this block.
 
         Args:
             tenant_id: Tenant of the work.
 
         Raises:
-            TooManyRequestsError: As ``tenant_limit_error``; the tenant's slots were in use for too long.
-            UnavailableError: As ``busy_error``; all slots were in use for too long.
+            TooManyRequestsError: ``tenant_limit_error``, if the tenant's slots were in use for too long.
+            UnavailableError: ``busy_error``, if all slots were in use for too long.
         """
         await self._wait_for_slot(tenant_id)
         self._acquired[tenant_id] += 1

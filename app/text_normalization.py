@@ -34,7 +34,7 @@ def normalize_text(text: str) -> str:
     Args:
         text: Any text.
     """
-    # The patterns match only characters that are not printable, and take far longer than this test.
+    # A fast test first: the patterns match only characters that are not printable, and take far longer.
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text if text.isascii() else _normalize_nfkc(text)
     if text.isascii():
@@ -46,14 +46,16 @@ def normalize_text(text: str) -> str:
 
 
 def has_long_mark_run(text: str) -> bool:
-    """Return whether a text has a long run of combining marks, for which other algorithms may take quadratic time."""
+    """Return whether a text has more than 30 combining marks in a row, for which other algorithms may take quadratic
+    time.
+    """
     return _MARK_RUN.search(text) is not None
 
 
 def _normalize_nfkc(text: str) -> str:
     """Normalize to NFKC through the Stream-Safe Text Format (Unicode Standard Annex 15, section 13).
 
-    The library sorts the marks of a run by insertion, which takes quadratic time.
+    Python's ``unicodedata`` sorts a run of combining marks by insertion, so a long run would take quadratic time.
     """
     # NFKC decomposes these two letters to non-starters. Replace them first.
     text = text.replace("\uff9e", "\u3099").replace("\uff9f", "\u309a")

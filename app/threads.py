@@ -1,4 +1,4 @@
-"""Work in threads that ends when its caller is cancelled, because the work checks for that regularly."""
+"""Work in threads that ends when its caller is cancelled: the work regularly calls ``raise_if_cancelled``."""
 
 import asyncio
 import threading
@@ -19,7 +19,7 @@ async def run_in_thread(
     function: Callable[_Arguments, _Result], *arguments: _Arguments.args, **options: _Arguments.kwargs
 ) -> _Result:
     """Run a function in a thread, like ``asyncio.to_thread``. If the caller is cancelled, ``raise_if_cancelled`` raises
-    in it.
+    an exception in the thread.
 
     Args:
         function: The function.

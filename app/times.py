@@ -1,6 +1,7 @@
-"""Times in requests, which must be in the range of the database driver, and stored times of any range.
+"""Conversion of times in requests, which must be in the range of the database driver, and of stored times.
 
-The driver maps the first and the last time of Python to infinities of Postgres, and returns those without a zone. A
+The driver maps the first and the last time of Python to infinities of Postgres, and returns infinities without a time
+zone. A
 time in a request must therefore be in the years 2 to 9998, in UTC.
 """
 
@@ -32,7 +33,7 @@ def to_storable_time(value: datetime) -> datetime:
 
 
 def to_utc_time(value: datetime) -> datetime:
-    """Return a stored time in UTC. The driver returns infinities without a zone."""
+    """Return a stored time in UTC. An infinity, which the driver returns without a time zone, is in UTC."""
     if value.tzinfo is None:
         return value.replace(tzinfo=UTC)
     try:

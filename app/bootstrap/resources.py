@@ -204,13 +204,13 @@ class Resources:
     ) -> AsyncIterator[Self]:
         """Connect to everything, check it, and yield the resources. Close them at the end of the block.
 
-        An embedding endpoint that does not answer causes a warning only. The other errors of
+        If an embedding endpoint does not answer, the service logs a warning and starts. Other errors of
         ``create_embedders`` are raised.
 
         Args:
             settings: The settings of the process.
-            database_url: URL with the login of the plain role.
-            operator_key: API key of the operator.
+            database_url: URL with the login of the service's role, which owns no tables.
+            operator_key: API key that has the rights of the operator.
             bulk_threads: Number of threads of the embedded model for documents.
 
         Raises:
@@ -278,5 +278,5 @@ class Resources:
         return sorted({breaker.name for breaker in breakers if breaker.is_open})
 
     def create_audit_service(self, tenant_id: UUID) -> AuditService:
-        """Return the audit service of one tenant, for the operator. The tenant may be deleted."""
+        """Return the audit service of one tenant, for the operator. The tenant may already be deleted."""
         return AuditService(TenantDatabase(self.database, tenant_id))

@@ -1,4 +1,6 @@
-"""``python -m app.cli``: the command line without the console script; ``serve`` starts its worker with it."""
+"""``python -m app.cli``: the command line without the console script. ``carrel serve`` starts its worker in this
+way.
+"""
 
 from app.cli import main
 

@@ -147,7 +147,9 @@ class ConnectionLimiter:
             self._remove_if_empty(address)
 
     def _close_idle(self) -> bool:
-        """Close idle connections of the busiest address, in number of connections, that has idle connections."""
+        """Close idle connections of one address: the address with the most connections among those with an idle
+        connection.
+        """
         count = max(1, self.max_connections // CLOSING_SHARE)
         for address in sorted(self._by_address, key=lambda item: len(self._by_address[item]), reverse=True):
             closed = self._close(self._by_address[address], count)

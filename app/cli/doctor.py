@@ -50,7 +50,7 @@ class CheckResult:
 
 
 class _UnlimitedRateLimitStore:
-    """Rate limit store without limits: one more request does not matter for a limit per minute."""
+    """Rate limit store without limits, because the checks send only one request to each model."""
 
     async def acquire_rate_slot(self, provider: UUID, **_limits: int | bool | None) -> int:  # noqa: ARG002
         return 0

@@ -106,7 +106,9 @@ def _open_database(settings: Settings) -> Iterator[_ServiceDatabase]:
 
 @contextmanager
 def _open_listener(settings: Settings) -> Iterator[socket.socket]:
-    """Listen on the port before the start, so that a port in use is one line; clients wait for the service."""
+    """Listen on the port before the service starts. A port in use is then reported in one line, and early clients
+    wait.
+    """
     server = settings.server
     family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
     # Without an explicit protocol asyncio does not set TCP_NODELAY, and responses wait 40 ms for an acknowledgement.
@@ -155,7 +157,7 @@ async def _revive_database(postgres: EmbeddedPostgres) -> None:
     while True:
         await asyncio.sleep(DATABASE_CHECK_INTERVAL_SECONDS)
         try:
-            # Blocking: without a database the process has nothing else to do.
+            # This call blocks the event loop, which is harmless: without a database the process has nothing else to do.
             if postgres.restart():
                 logger.error("database.restarted")
         except AppError as exc:  # remains of the killed Postgres may block the start for a moment
@@ -171,7 +173,7 @@ class _ServiceHttpServer(HttpServer):
         self._on_end = on_end
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to answer requests, and print the screen."""
+        """Start to answer requests, and print the start screen."""
         await super().startup(sockets)
         gc.collect()
         gc.freeze()  # objects of the start stay alive: without a freeze, each full collection delays requests
@@ -230,11 +232,11 @@ async def _ensure_first_tenant(settings: Settings, resources: Resources, url: st
 
 
 def _print_screen(screen: str) -> None:
-    """Print the screen; a closed standard output must not end the service."""
+    """Print the start screen. A closed standard output must not end the service."""
     try:
         typer.echo(screen)
     except OSError:
-        # The interpreter writes unwritten output again at its end, which would fail too.
+        # At its end the interpreter tries to write the remaining output again, which would fail too.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -25,14 +25,14 @@ from app.settings import ServerSettings
 
 logger = get_logger(__name__)
 
-# The longest URL that httptools parses, and twice this size for the whole head.
+# The longest URL that httptools parses. The whole head may have twice this size.
 MAX_URL_BYTES = 65_535
 MAX_HEADER_BYTES = 128 * 1024
 MAX_HEADERS = 100
 # Minimum number of bytes of a body that a client must send in each period of the client timeout.
 MIN_BODY_BYTES = 4 * 1024
 # Maximum number of unsent bytes of a response in the kernel. Without this limit the kernel takes megabytes at a time.
-# Then a client that reads some kilobytes per second seems to read nothing for minutes.
+# A client that reads some kilobytes per second would then seem to read nothing for minutes.
 MAX_UNSENT_BYTES = 128 * 1024
 SHUTDOWN_TIMEOUT_SECONDS = 20
 # uvicorn ticks ten times a second.
@@ -108,7 +108,9 @@ class TimeoutProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Parse bytes. The first bytes after a response begin a head, even empty lines, which the parser skips."""
+        """Parse bytes. The first bytes after a response count as the begin of a head, even if they are empty lines,
+        which the parser skips.
+        """
         if self._awaited_part is None and (self.cycle is None or self.cycle.response_complete):
             self._start_waiting("head")
         self._unparsed_bytes += len(data)
@@ -129,7 +131,9 @@ class TimeoutProtocol(HttpToolsProtocol):
         self._count_header_bytes(len(url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count a header of the head. Trailers after a body are ignored, because all checks happen before them."""
+        """Count a header of the head. Trailers after a body are not counted, because the limits apply to the head
+        only.
+        """
         if self._awaited_part == "head":
             self._header_count += 1
             self._count_header_bytes(len(name) + len(value))
@@ -150,7 +154,7 @@ class TimeoutProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Stop to wait for the client until the response is complete."""
+        """Stop the client timeout until the response is complete, because the client waits for the service."""
         if self._is_upgrade_requested:
             return
         self._unparsed_bytes = 0

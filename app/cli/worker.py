@@ -96,7 +96,9 @@ async def _write_heartbeats() -> None:
 
 
 async def _watch_parent(job_worker: Worker) -> None:
-    """Stop the worker at the end of standard input: a socket that the kernel closes when ``serve`` ends."""
+    """Stop the worker when its standard input ends. Standard input is a socket that the kernel closes when ``serve``
+    ends.
+    """
     await asyncio.get_running_loop().connect_read_pipe(lambda: _ParentWatcher(job_worker), sys.stdin)
 
 

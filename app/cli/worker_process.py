@@ -1,4 +1,6 @@
-"""Worker process of ``serve``: it is restarted when it ends, and it ends with ``serve``."""
+"""Worker process of ``carrel serve``. ``serve`` restarts a worker that has ended, and the worker ends when ``serve``
+ends.
+"""
 
 import signal
 import socket

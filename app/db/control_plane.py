@@ -1,4 +1,4 @@
-"""Access across tenants. It calls only the definer functions of the role ``carrel_control``."""
+"""Database access across tenants, only through SECURITY DEFINER functions of the role ``carrel_control``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ select tenant_id, tenant_name, key_id, key_name, role, knowledge_base_ids, user_
   from find_key(:hash)""")
 _FIND_REJECTED_KEY = parse_statement("select tenant_id, key_id, key_name from find_rejected_key(:hash)")
 _REMOVE_OLD_EVENTS = parse_statement("select remove_old_audit_events(:retention, :limit) removed")
-# If Postgres crashes, a lost claim is made again. The transaction therefore does not wait for the disk.
+# The commit of a claim does not wait for the disk: if Postgres crashes and loses the claim, a worker claims again.
 _CLAIM_WORK = parse_statement("""
 select j.* from set_config('synchronous_commit', 'off', true),
        claim_work(:worker, :lease, :tenant_concurrency, :idle) j""")
@@ -71,7 +71,7 @@ _EXPIRED_INDEXES = parse_statement("select tenant_id, index_id from find_expired
 
 @dataclass(frozen=True, slots=True)
 class ControlPlaneDatabase:
-    """Transactions without a tenant. They see rows of tenants only through the definer functions."""
+    """Operations across tenants. Row-level security hides all tenants' rows, except in SECURITY DEFINER functions."""
 
     database: Database
 
@@ -134,7 +134,7 @@ class ControlPlaneDatabase:
         return ClaimedJob(**row) if row else None
 
     async def claim_delivery(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
-        """Claim the next due webhook delivery of any tenant in turn. The arguments are those of ``claim_work``."""
+        """Claim the next due webhook delivery; tenants take turns. ``claim_work`` documents the arguments."""
         values = {"worker": worker, "lease": lease, "tenant_concurrency": tenant_concurrency}
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_CLAIM_DELIVERY, values)
@@ -154,7 +154,7 @@ class ControlPlaneDatabase:
         Args:
             worker: Name of the worker.
             outages: Error codes of the outages that the worker sees now.
-            confinement: Confinement of its parser processes, once it is measured.
+            confinement: Confinement of the worker's parser processes; None until it is measured.
         """
         values = {
             "tenant": SYSTEM_TENANT,
@@ -172,26 +172,28 @@ class ControlPlaneDatabase:
             await session.fetch_rows(_DELETE_HEARTBEATS, {"tenant": SYSTEM_TENANT, "name": worker})
 
     async def count_workers(self, *, within: timedelta) -> int:
-        """Return the number of workers with a heartbeat within this time."""
+        """Return the number of workers whose last heartbeat is at most ``within`` old."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_COUNT_WORKERS, {"within": within})
         return int(row["workers"]) if row else 0
 
     async def get_queue_stats(self, tenant_id: UUID | None) -> QueueStats:
-        """Return the statistics of one tenant's jobs. Without a tenant, count all jobs, for the operator only."""
+        """Return job statistics of one tenant. If ``tenant_id`` is None, count all tenants' jobs, for the operator
+        only.
+        """
         async with self.database.transaction(tenant_id) as session:
             row = await session.fetch_row(_QUEUE_STATS, {})
         assert row is not None
         return QueueStats(**row)
 
     async def list_outages(self, *, within: timedelta) -> list[str]:
-        """Return the error codes of the outages that workers with a heartbeat within this time have reported."""
+        """Return the error codes of outages, from workers whose last heartbeat is at most ``within`` old."""
         async with self.database.autocommit() as session:
             rows = await session.fetch_rows(_LIST_OUTAGES, {"within": within})
         return [row["code"] for row in rows]
 
     async def find_weakest_confinement(self, *, within: timedelta) -> WorkerConfinement | None:
-        """Return the weakest confinement that workers with a heartbeat within this time have reported, or None."""
+        """Return the weakest parser confinement of workers whose last heartbeat is at most ``within`` old, or None."""
         async with self.database.autocommit() as session:
             row = await session.fetch_row(_WEAKEST_CONFINEMENT, {"within": within})
         return WorkerConfinement(**row) if row else None

@@ -1,4 +1,4 @@
-"""Diagnostics of the database for ``carrel doctor``. They need only the plain role."""
+"""Diagnostics of the database for ``carrel doctor``. They need only the service's role, which owns no tables."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,7 +46,7 @@ class DatabaseDiagnostics:
         pgvector: Version of pgvector, if it is installed.
         open_tables: Tables with ``tenant_id`` and without forced row-level security.
         invalid_indexes: Indexes that no query can use.
-        open_functions: Functions that every login may call, and with which it could exhaust shared resources.
+        open_functions: Functions that every login may call, although a call can exhaust shared resources.
     """
 
     server: str

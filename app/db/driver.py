@@ -90,15 +90,15 @@ def build_begin_sql(
 ) -> str:
     """Return the first message of a transaction: BEGIN, the tenant scope and the settings, in one round trip.
 
-    It contains only UUIDs, numbers and states, and no text of a caller.
+    The message contains only UUIDs, numbers and states, never text from a request.
 
     Args:
         tenant_id: Tenant of the scope; None sees no tenant's rows.
-        snapshot: True for repeatable read, or the id of an exported snapshot to use.
+        snapshot: True for the isolation level repeatable read, or the id of an exported snapshot to use.
         statement_timeout_seconds: Maximum time of each statement; None means the server's default.
         allow_generic_plans: Whether Postgres may reuse plans that do not depend on the values.
-        expected_states: Expected state of each knowledge base by its id. The transaction fails if one differs. With the
-            id of a snapshot they are not compared: the transaction that exported the snapshot has compared them.
+        expected_states: Expected state of each knowledge base by its id. The transaction fails if one differs. If
+            ``snapshot`` is an id, states are not compared: the exporting transaction has compared them.
         read_only: Whether the transaction refuses writes.
     """
     isolation = (" isolation level repeatable read" if snapshot else "") + (" read only" if read_only else "")
@@ -130,7 +130,7 @@ async def try_begin(
         discard: Function that removes the connection from the pool.
 
     Returns:
-        False if the connection is dead, like all connections after a restart of the server.
+        False if the connection is dead, for example after a restart of the server.
 
     Raises:
         StaleCacheError: A knowledge base is not in its expected state.

@@ -150,7 +150,8 @@ class OwnerConnection:
         return True
 
     async def build(self, index: VectorIndexSpec, *, chunks: int) -> bool:
-        """Build the missing partial indexes of a search index. Drop unfinished ones first, and replaced ones last.
+        """Build the missing partial indexes of a search index. First drop unfinished indexes; last, drop replaced
+        indexes.
 
         Args:
             index: The search index.
@@ -178,7 +179,8 @@ class OwnerConnection:
         """
         await self.drop(await self._fetch_names(_UNFINISHED_INDEXES, index.index_id.hex))
         await self._configure_memory(index, chunks)
-        # The slowest last: if another one fails, all are rebuilt again.
+        # The HNSW index is the slowest and comes last: if another index fails, all indexes are rebuilt in the next
+        # attempt.
         for name in sorted(index.index_names, key=lambda name: name.startswith("hnsw_")):
             await self.driver.execute(f"reindex index concurrently {name}")
 
@@ -202,7 +204,7 @@ class OwnerConnection:
         return names == index.index_names and await self.is_complete(index)
 
     async def is_index_limit_reached(self, index: VectorIndexSpec) -> bool:
-        """Return whether the limit of vector indexes leaves no place for this index."""
+        """Return whether this index cannot be built, because the maximum number of vector indexes exists."""
         partition = await self._find_partition(index.dim)
         partition_count, total_count = await self.driver.fetchrow(
             _COUNT_VECTOR_INDEXES, partition, f"hnsw_{index.index_id.hex}"
@@ -329,7 +331,8 @@ select x.indrelid as place, c.relname as name from pg_class c join pg_index x on
 _COUNT_VECTOR_INDEXES = f"""
 select count(*) filter (where made.place = $1::text::regclass), count(*)
   from ({_VECTOR_INDEXES}) made where made.name <> $2"""  # noqa: S608  (constants)
-# A changed threshold, a dead job and a freed place change no row of the search index, so the states are compared here.
+# This query compares the states of all search indexes. Three reasons for a build change no row of the search index: a
+# new threshold, a dead job, and a free place below the index limit.
 _FIND_DUE = f"""
 with made as ({_VECTOR_INDEXES})
 select i.tenant_id, i.id from search_index i cross join lateral (

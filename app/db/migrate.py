@@ -1,4 +1,4 @@
-"""Database migrations: run Alembic from code, and give the plain role its rights."""
+"""Database migrations: run Alembic from code, and grant rights to the service's role, which owns no tables."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,7 +37,7 @@ _UNMODELLED_PREFIXES = (
 # Numbers of the migrations that the baseline of 0.1.0 replaced. Later revisions have names like 0002_what_changes.
 EARLIER_REVISIONS = frozenset(f"{number:04}" for number in range(1, 54))
 
-# Alembic creates the same table.
+# A copy of Alembic's definition of its version table.
 _CREATE_VERSION_TABLE = """
 create table if not exists alembic_version (
   version_num varchar(32) not null constraint alembic_version_pkc primary key)"""
@@ -189,12 +189,13 @@ async def _reject_unreleased_schema(connection: AsyncConnection) -> None:
 
 
 async def migrate_database(admin_url: str, runtime_url: str) -> None:
-    """Migrate the schema to the newest revision, and let the plain role use it. Two concurrent calls run one after the
-    other.
+    """Migrate the schema to the newest revision, and let the service's role use the schema.
+
+    Two concurrent calls run one after the other.
 
     Args:
         admin_url: URL with the login of the tables' owner.
-        runtime_url: URL whose login becomes a member of the plain role.
+        runtime_url: URL whose login becomes a member of the role ``carrel_runtime``, which owns no tables.
 
     Raises:
         MigrationFailed: A migration failed, or the database does not answer.

@@ -12,7 +12,8 @@ UNRELEASED_SCHEMA_MESSAGE = (
 )
 
 # A role is also privileged if it can `set role` to a privileged one. The query reads pg_roles, because pg_has_role
-# raises for unknown names. The plain role cannot read the schema's version, so objects of the newest revision prove it.
+# raises for unknown names. The service's role cannot read the schema's version, so objects of the newest revision prove
+# the version.
 # Schemas from before 0.1.0 have a function that the baseline lacks.
 REQUIREMENTS_QUERY = """
 select current_setting('server_version_num')::int as version, current_user as role,

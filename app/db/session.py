@@ -90,7 +90,7 @@ class Session(AsyncSession, DriverReader):
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A pool of connections with the plain role. Only this module commits.
+    """A pool of connections with the service's role, which owns no tables. Only this module commits.
 
     ``returning_tasks`` are the running tasks that return connections to the pool.
     """
@@ -104,7 +104,7 @@ class Database:
         """Create a pool without connecting. Connections open on demand.
 
         Args:
-            url: URL with the login of the plain role.
+            url: URL with the login of the service's role, which owns no tables.
             pool_size: Number of connections that stay open. Twice as many may be open at the same time.
         """
         engine = create_async_engine(

@@ -1,4 +1,4 @@
-"""The system user that runs Postgres: the user of the service, or an unprivileged user if that is root."""
+"""The system user that runs Postgres: the service's user, or an unprivileged user if the service runs as root."""
 
 import grp
 import os
@@ -97,7 +97,9 @@ class Account:
         raise EmbeddedPostgresError(NO_USER_MESSAGE)
 
     def choose_successor(self) -> Self:
-        """Return the user that should own the cluster of this user: a dedicated user if this user is shared."""
+        """Return the user that should own this user's cluster: a dedicated user if other programs may run with this
+        user.
+        """
         return self._list_candidates()[0] if self.is_shared else self
 
     @property
@@ -155,7 +157,7 @@ def _get_user_name(uid: int) -> str:
 
 
 def _is_unused_id(number: int) -> bool:
-    """Return whether no account and no group has this number, and this process can become a user with it."""
+    """Return whether no account and no group has this id, and this process can switch to a user with this id."""
     with suppress(KeyError):
         pwd.getpwuid(number)
         return False

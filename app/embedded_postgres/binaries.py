@@ -31,7 +31,7 @@ class Binaries:
         return self.install_directory / "bin" / name
 
     def list_probe_paths(self) -> list[Path]:
-        """Return files and directories that a user can read only if the user can run the programs."""
+        """Return files and directories to test: a user that can read all of them can run the programs."""
         install = self.install_directory
         paths = [self.get_program_path("postgres"), *sorted((install / "lib").rglob("vector.so"))]
         paths += sorted((install / "share").rglob("postgres.bki"))

@@ -85,7 +85,7 @@ def sync_directory(path: Path) -> None:
 def open_log(path: Path) -> int:
     """Open a log for appending, with mode 0600. Raises OSError.
 
-    A log above 10 MB is renamed first; it replaces the previous renamed log.
+    A log above 10 MB is renamed first. The renamed log replaces the log that was renamed before.
     """
     if path.exists() and path.stat().st_size > _LOG_LIMIT_BYTES:
         path.replace(path.with_name(f"{path.name}.1"))
@@ -140,7 +140,7 @@ def _initialize(cluster: ClusterLocation, password: str, *, sync: bool) -> None:
 
 
 def _create_group_directory(directory: Path, account: Account) -> None:
-    """Create a directory that the account enters by its group. Other processes of the same user cannot enter it."""
+    """Create a directory that only the group of the account can enter, not other processes of the same user."""
     directory.mkdir(mode=0o700)
     if account.is_foreign:
         os.chown(directory, -1, account.gid)

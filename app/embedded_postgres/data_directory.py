@@ -67,7 +67,7 @@ class ClusterLocation:
         Args:
             data_dir: The data directory, absolute and resolved.
             binaries: The installed programs.
-            locks: The locks are held until this stack closes.
+            locks: Exit stack that holds the locks until it closes.
 
         Raises:
             DataDirectoryInUse: Another process has locked the data directory.
@@ -170,10 +170,10 @@ def _lock_for_owner(directory: Path, data_dir: Path, locks: ExitStack) -> None:
 
 
 def _lock_for_server(location: Path, locks: ExitStack) -> int:
-    """Wait until all processes of an earlier Postgres have ended, and lock.
+    """Wait until all processes of an earlier Postgres have ended, and take the server lock.
 
-    The owner's lock disappears when its process is killed, but Postgres takes some time to shut down. Its processes
-    inherit this lock, so the lock shows whether one is alive, without process ids.
+    The lock of the data directory disappears when the service is killed, but Postgres takes some time to shut down.
+    Postgres' processes inherit the server lock, so the lock shows whether any of them is alive.
     """
     lock = _open_lock_file(location / "server.lock")
     locks.callback(os.close, lock)

@@ -11,7 +11,7 @@ from app.embedded_postgres.account import Account
 def transfer_ownership(directory: Path, old_owner: Account, new_owner: Account) -> None:
     """Give a directory and everything in it to another user. Links are not followed.
 
-    The directory itself comes last, so an interrupted transfer is repeated.
+    The owner of the directory itself changes last, so the next start notices an interrupted transfer and repeats it.
 
     Args:
         directory: The directory. No Postgres may use it.

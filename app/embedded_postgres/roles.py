@@ -66,7 +66,7 @@ class Superuser:
         Args:
             name: Name of the database.
             owner_password: Password of the tables' owner.
-            runtime_password: Password of the plain role.
+            runtime_password: Password of the service's role, which owns no tables.
 
         Raises:
             PostgresFailed: A script failed.

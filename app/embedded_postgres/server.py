@@ -20,8 +20,8 @@ HOST = "127.0.0.1"
 def choose_shared_buffers() -> str:
     """Return the size of the shared buffers: a sixteenth of the memory, from 128 MB to 1 GB.
 
-    The system assigns the memory as it is used. Pages outside the buffers come from the system's cache, one by one.
-    With buffers of 450 MB, searches of 100,000 chunks take two thirds of the time.
+    The system assigns memory only when a page is used. Pages outside the buffers are copied one by one from the
+    system's cache. With larger buffers (450 MB), searches of 100,000 chunks take two thirds of the time.
     """
     return f"{min(max((get_available_memory() >> 20) // 16, 128), 1024)}MB"
 
@@ -129,7 +129,7 @@ def start_server(cluster: ClusterLocation, ports: Iterable[int], settings: Mappi
         except BaseException:
             server.stop()
             raise
-        # The log names the reason too, but only as prose: test the port instead.
+        # The log has the reason too, but only as text that can change. Therefore test the port.
         if not _is_port_used(port):
             raise PostgresFailed(
                 f"Postgres ended with status {server.process.returncode} at start; read {cluster.log_path}"
@@ -189,7 +189,8 @@ def _is_ready(pid: int, pgdata: Path) -> bool:
 
 def _is_port_used(port: int) -> bool:
     with socket.socket() as probe:
-        # Postgres sets the same option: a closed connection that lingers does not use the port.
+        # Postgres sets the same option, so a closed connection in the state TIME_WAIT does not count as a use of the
+        # port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))

@@ -150,7 +150,7 @@ class EmbeddedPostgres:
         Args:
             database: Name of the database.
             user: The login; by default the superuser.
-            password: Password of the login. The superuser's password is known.
+            password: Password of the login; not needed for the superuser.
 
         Raises:
             EmbeddedPostgresError: The server was not started.

@@ -1,4 +1,5 @@
-"""The job queue: a table of the same Postgres. A job is enqueued in the transaction that changes its subject.
+"""The job queue: a table of the same Postgres. The transaction that changes a document or another subject also enqueues
+the job.
 
 A claim counts an attempt, so a file that kills its worker has a limited number of attempts. Every update compares the
 worker's name, the attempt and ``state = 'running'``: a worker that lost its lease changes nothing.
@@ -22,8 +23,8 @@ from app.ids import derive_id, generate_id
 from app.warnings import ServiceWarning, WarningCode
 
 CHANNEL = "carrel_job"
-# Priorities within a tenant; the largest comes first. URGENT: a conversation needs it. INTERACTIVE: a user waits for
-# it. BULK: bulk uploads. MAINTENANCE: no user waits for it.
+# Priorities within a tenant; the largest comes first. URGENT: a conversation needs the result. INTERACTIVE: a user
+# waits for the result. BULK: bulk uploads. MAINTENANCE: no user waits for the result.
 URGENT = 20
 INTERACTIVE = 10
 BULK = 0
@@ -60,7 +61,7 @@ class RetryDecision:
 def decide_retry(
     failure: JobFailure, *, attempts: int, max_attempts: int | None, jitter: float, every: timedelta | None = None
 ) -> RetryDecision:
-    """Return whether and when a failed job is tried again. The delay grows exponentially from 1 second to 10 minutes.
+    """Decide whether and when a failed job is tried again. The delay grows exponentially from 1 second to 10 minutes.
 
     Args:
         failure: The reason. Its ``retry_after`` is the minimum delay.
@@ -163,7 +164,7 @@ class JobQueue:
         return await session.fetch_row(_RUN_NOW, values) is not None
 
     async def resume_jobs(self, session: Session, *, tenant_id: UUID, code: str) -> None:
-        """Make the jobs of one tenant due now that were postponed with this error code."""
+        """Make postponed jobs of one tenant due now, if they were postponed with this error code."""
         await session.fetch_rows(_RESUME, {"tenant": tenant_id, "code": code})
 
     async def postpone(self, job: ClaimedJob, worker: str, failure: JobFailure, until: datetime) -> None:
@@ -213,7 +214,7 @@ class JobQueue:
     async def claim(
         self, worker: str, lease: timedelta, *, tenant_concurrency: int, only_idle: bool = False
     ) -> ClaimedJob | None:
-        """Claim the next due job in turn, except webhook deliveries.
+        """Claim the next due job, except webhook deliveries. Tenants take turns.
 
         Args:
             worker: Name of the worker.
@@ -229,7 +230,7 @@ class JobQueue:
         )
 
     async def claim_delivery(self, worker: str, lease: timedelta, *, tenant_concurrency: int) -> ClaimedJob | None:
-        """Claim the next due webhook delivery in turn. Raises DatabaseUnavailable."""
+        """Claim the next due webhook delivery. Tenants take turns. Raises DatabaseUnavailable."""
         return await self.control_plane.claim_delivery(worker, lease, tenant_concurrency=tenant_concurrency)
 
     async def is_idle_tenant_waiting(self) -> bool:
@@ -254,7 +255,7 @@ class JobQueue:
             )
 
     async def release(self, job: ClaimedJob, worker: str) -> None:
-        """Put a job back as due now, for example at a graceful stop. The attempt does not count."""
+        """Put a job back into the queue, due now, for example at a graceful stop. The attempt does not count."""
         async with self.database.transaction(job.tenant_id) as session:
             await session.fetch_rows(_RELEASE, _build_fence_params(job, worker))
 
@@ -264,7 +265,9 @@ class JobQueue:
             await session.fetch_rows(_REQUEUE, _build_fence_params(job, worker))
 
     async def resume_jobs_of_all_tenants(self, code: str) -> int:
-        """Make the jobs of all tenants due now that were postponed with this error code, and return their number."""
+        """Make postponed jobs of all tenants due now, if they were postponed with this error code. Return their
+        number.
+        """
         return await self.control_plane.resume_jobs(code)
 
     async def retry_failed_documents(self, *, limit: int) -> int:
@@ -274,7 +277,8 @@ class JobQueue:
         return await self.control_plane.retry_failed_documents(limit=limit)
 
     async def fail(self, job: ClaimedJob, worker: str, failure: JobFailure) -> RetryDecision:
-        """Record a failed attempt: the job is due again later, or it is dead and its document failed.
+        """Record a failed attempt: the job is due again later, or the job becomes dead and its document gets the status
+        failed.
 
         Args:
             job: The job.
@@ -282,7 +286,7 @@ class JobQueue:
             failure: The reason.
 
         Returns:
-            The consequence.
+            Whether the job is dead, or when it is due again.
         """
         jitter = random.random()  # noqa: S311  (spreads retries, guards nothing)
         limit = job.max_attempts if job.every is None else None

@@ -118,7 +118,7 @@ def load_settings(**overrides: dict[str, Any]) -> Settings:
         SettingsError: A variable is invalid, unknown or missing; the message is one line that names the variable.
     """
     values = {name.upper(): value for name, value in read_environment().items()}
-    # The list of additional models names the variables of its API keys, and any name is allowed.
+    # The list of additional embedding models also names the variables that hold API keys. These names are free.
     key_variables = set(re.findall(r"\w+", values.get(f"{PREFIX}EMBEDDING_MODELS", "").upper()))
     unknown = sorted(
         {name for name in values if name.startswith(PREFIX)} - list_variables() - EXTERNAL_VARIABLES - key_variables

@@ -17,12 +17,14 @@ class SettingsError(Exception):
 
 
 def read_environment() -> dict[str, str]:
-    """Return the variables of the settings file and of the process; those of the process override the file."""
+    """Return the variables of the settings file and of the process; variables of the process override the file."""
     return read_env_file() | dict(os.environ)
 
 
 def find_env_file() -> Path | None:
-    """Return the path of the settings file: ``CARREL_ENV_FILE``, else ``.env``; None if that variable is empty."""
+    """Return the path of the settings file: ``CARREL_ENV_FILE``, else ``.env``; None if ``CARREL_ENV_FILE`` is
+    empty.
+    """
     path = os.environ.get(ENV_FILE, DEFAULT_ENV_FILE)
     return Path(path).expanduser().absolute() if path else None
 
@@ -52,7 +54,8 @@ def read_env_file() -> dict[str, str]:
 def read_sources() -> dict[str, Mapping[str, str]]:
     """Return the non-empty variables of each source, with upper-case names. The first source overrides the second.
 
-    The environment chooses a file that ``CARREL_ENV_FILE`` names, so that file counts as a part of the environment.
+    If ``CARREL_ENV_FILE`` names the file, the file and the environment count as one source, because the environment
+    chose the file.
     """
     is_explicit = ENV_FILE in os.environ
     process_variables = (read_env_file() if is_explicit else {}) | dict(os.environ)
@@ -74,7 +77,9 @@ def get_user_cache_dir() -> Path:
 
 
 def find_temporary_directory() -> Path:
-    """Return the directory that Python's ``tempfile`` chooses, without a test file: the disk may be full."""
+    """Return the directory that Python's ``tempfile`` would choose, but write no test file, because the disk may be
+    full.
+    """
     configured = (os.environ.get(variable, "") for variable in ("TMPDIR", "TEMP", "TMP"))
     directories = [Path(directory) for directory in (*configured, *DEFAULT_TEMPORARY_DIRECTORIES) if directory]
     usable = (directory for directory in directories if directory.is_dir() and os.access(directory, os.W_OK | os.X_OK))

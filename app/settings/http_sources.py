@@ -1,4 +1,4 @@
-"""Settings of HTTP sources: the addresses that tenants may search, and the secrets that the requests carry."""
+"""Settings of HTTP sources: the addresses that tenants may search, and secret headers of the search requests."""
 
 import json
 import re
@@ -16,7 +16,7 @@ _URL = re.compile(
 _PORTS = {"https": 443, "http": 80}
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 # Tenants may not set these headers: the HTTP client sets them, or they change the meaning of the request.
-# Cookies are never kept.
+# The header cookie is one of them: requests never carry cookies.
 RESERVED_HEADERS = frozenset(
     """host content-length content-type content-encoding transfer-encoding connection keep-alive te trailer upgrade
     expect accept accept-encoding proxy-connection cookie http2-settings""".split()  # noqa: SIM905

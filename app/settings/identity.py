@@ -9,7 +9,9 @@ from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_fiel
 
 
 def _check_issuer(value: str) -> str:
-    """Check the issuer and return it unchanged: tokens repeat it exactly, and some issuers end with a slash."""
+    """Check the issuer, and return it unchanged: tokens must contain exactly this text, and some issuers end with a
+    slash.
+    """
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
         raise ValueError("must be an http or https URL without a query and a fragment")

@@ -1,4 +1,6 @@
-"""Check of the sources of settings: a secret and the address that it is sent to come from the same source."""
+"""Check of the sources of settings: a secret and the address that receives the secret must come from the same
+source.
+"""
 
 import json
 from collections.abc import Iterator, Mapping

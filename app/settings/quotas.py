@@ -77,7 +77,9 @@ class QuotaLimits(KeyLimits):
 
 
 class QuotaSettings(SettingsGroup):
-    """Quotas: quotas of new tenants, and limits of searches and event streams for tenants without these quotas."""
+    """Quotas: default quotas of new tenants, and rate limits of searches and event streams for tenants without such
+    quotas.
+    """
 
     default: Annotated[QuotaLimits | None, NoDecode] = env_field(
         "DEFAULT_QUOTAS",

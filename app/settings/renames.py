@@ -38,7 +38,7 @@ RENAMED_KEYS = {
     "EMBEDDING_MODELS": {"pictures": "images"},
     "HTTP_SOURCES": {"private": "allow_private"},
 }
-# Variable of an earlier version -> the variable that replaces it and has a value of another form.
+# Variable of an earlier version -> its replacement, whose value has another form.
 REPLACED_VARIABLES = {"HTTP_SOURCE_HOSTS": "HTTP_SOURCES", "HTTP_SOURCE_SECRETS": "HTTP_SOURCES"}
 
 

@@ -58,13 +58,13 @@ def env_field(
 ) -> Any:
     """Create a settings field that is read from the variable ``CARREL_<name>``.
 
-    ``get_unit`` and ``get_reader`` return the unit and the reader of a field to generators of documentation.
+    Documentation generators read ``unit`` and ``read_by`` with ``get_unit`` and ``get_reader``.
 
     Args:
         name: Name of the variable without the prefix.
         default: Value if the variable is not set or empty.
         description: Effect of the setting, in plain sentences for operators.
-        read_by: Process that uses the value; every process checks it at its start.
+        read_by: Process that uses the value: API, worker, or both. Every process validates the value at its start.
         unit: Unit of a number or of a length, in the plural.
         further_alias: Full name of another variable, which is read if ``CARREL_<name>`` is not set.
         limits: Other arguments of pydantic's ``Field``, such as ``ge`` and ``le``.

@@ -189,7 +189,7 @@ async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
 
     Args:
         context: Resources of the worker.
-        job: Its payload has ``version``, and ``key``, the id of the API key that uploaded the version.
+        job: Job whose payload has ``version``, and ``key``, the id of the API key that uploaded the version.
     """
     if job.document_id is not None:
         db = TenantDatabase(context.resources.database, job.tenant_id)
@@ -204,8 +204,8 @@ async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
 
     Args:
         context: Resources of the worker.
-        job: Its payload has ``prefix``, ``prefixes``, ``key`` or ``keys`` of objects, and optionally ``deletion``, the
-            id of the receipt. Keys outside the job's tenant are ignored.
+        job: Job whose payload has ``prefix``, ``prefixes``, ``key`` or ``keys`` of objects, and optionally
+            ``deletion``, the id of the receipt. Keys outside the job's tenant are ignored.
     """
     own_prefix, objects = f"{job.tenant_id}/", context.resources.objects
     requested_prefixes = (job.payload.get("prefix"), *job.payload.get("prefixes", ()))
@@ -216,7 +216,8 @@ async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
         if key is not None and key.startswith(own_prefix):
             await objects.delete(key)
     if "deletion" in job.payload:
-        # Remove originals that a killed process on this machine was reading. Workers on other machines remove theirs.
+        # Remove temporary copies of originals that a killed process left on this machine. Each machine's worker does
+        # so.
         directory = find_temporary_directory()
         await asyncio.to_thread(sweep_temp_files, directory)
         await complete_document_deletion(
@@ -274,7 +275,8 @@ async def run_sweeper(context: JobContext, job: ClaimedJob) -> None:
 async def maintain_indexes(context: JobContext, job: ClaimedJob) -> None:  # noqa: ARG001  (as all handlers)
     """Maintain changed search indexes, remove retired ones, reconcile SQL views and restart stalled metadata backfills.
 
-    The job is periodic. If one task fails, the others still run: only some need the owner of the tables.
+    The job is periodic. If one task fails, the others still run, because only some of them need the login of the
+    tables' owner.
 
     Args:
         context: Resources of the worker.
@@ -309,7 +311,7 @@ async def build_routing_profile(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def reindex_knowledge_base(context: JobContext, job: ClaimedJob) -> None:
-    """Run a slice of the build of a search index. Payload: ``index``."""
+    """Build a search index for a limited time; the job continues later. Payload: ``index``."""
     db = TenantDatabase(context.resources.database, job.tenant_id)
     await context.reindexer.run_slice(db, UUID(job.payload["index"]), job.id)
 

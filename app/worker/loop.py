@@ -32,15 +32,17 @@ from app.worker.slots import POLL_INTERVAL_SECONDS, JobSlots, RunningJob
 logger = get_logger(__name__)
 
 SHUTDOWN_TIMEOUT_SECONDS = 20.0
-# If this worker has not the embedding model of the job's knowledge base, it hands the job to other workers for this
-# time. While one model replaces another, some worker has the right one. A worker that hands a job off pauses its claims
-# for this delay, or it might claim the same job again.
+# If this worker lacks the embedding model of the job's knowledge base, it hands the job to other workers for this time:
+# while one model replaces another, another worker may have the model. After a hand-off the worker pauses its claims for
+# this delay. Otherwise it might claim the same job again.
 MODEL_MISMATCH_MAX_DURATION = timedelta(minutes=10)
 MODEL_MISMATCH_DELAY_SECONDS = 0.5
 
 
 def generate_worker_name() -> str:
-    """Return a name that no other worker has or had. Leases name their worker, and process ids are reused."""
+    """Return a name that no other worker has or had, because leases name their worker. A process id would not be
+    unique.
+    """
     return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
@@ -182,7 +184,7 @@ class Worker:
         return await self.resources.queue.claim_delivery(self.name, self.lease, tenant_concurrency=limit)
 
     def _preempt_long_job(self) -> None:
-        """Interrupt the longest running job of a kind that can resume, if it runs for long enough."""
+        """Interrupt the job that has run longest, among jobs of resumable kinds, if it has run for the minimum time."""
         preemptible = [
             running_job
             for running_job in self._work_slots.running_jobs
@@ -267,7 +269,7 @@ class Worker:
         )
 
     async def _renew_lease(self, job: ClaimedJob, work: asyncio.Task[None]) -> None:
-        """Renew the lease of a job until it is lost; then cancel the work and return.
+        """Renew the lease of a job. When the lease is lost, cancel the work and return.
 
         When the job's document is deleted, its job is deleted too, so the lease is checked immediately.
         """

@@ -24,8 +24,8 @@ logger = get_logger(__name__)
 EMBEDDING, OBJECT_STORE, VISION = "embedding_unavailable", "object_store_unavailable", "vision_unavailable"
 CHECK_TIMEOUT_SECONDS = 15.0
 MIN_CHECK_INTERVAL_SECONDS, MAX_CHECK_INTERVAL_SECONDS = 1.0, 30.0
-# A postponed job is due again after this time, even if the monitor finds no end of the outage. The time is random,
-# because there may be many jobs.
+# A postponed job is due again after about this time, even if the monitor does not see the end of the outage. A random
+# part of the time prevents that many jobs become due together.
 RETRY_DELAY_SECONDS = 60.0
 
 
@@ -108,10 +108,10 @@ def get_next_check_time() -> datetime:
 
 
 def _classify_error(error: BaseException) -> str | None:
-    """Return the code of the dependency that an error may come from, or None.
+    """Return the outage code of the dependency that may have caused an error, or None.
 
-    If a model refuses everything, for example because of a wrong API key, the document is not the cause. If a model
-    refuses one text, it is.
+    A model that refuses every request, for example because of a wrong API key, has an outage. A model that refuses a
+    single text has none: the document is the cause.
     """
     match error:
         case ObjectMissing():

@@ -16,7 +16,7 @@ MIN_POLL_INTERVAL_SECONDS = 0.25
 class RunningJob:
     """A job in a slot. ``task`` runs the job and records its outcome; ``work`` only runs it.
 
-    ``is_preempted`` is whether the worker interrupts the job for another tenant.
+    ``is_preempted`` means that the worker interrupts the job for another tenant.
     """
 
     job: ClaimedJob
@@ -39,8 +39,8 @@ class RunningJob:
 
 @dataclass(slots=True)
 class JobSlots:
-    """Slots of a worker. Any job may use ``size`` slots; ``extra_size`` more are for jobs that should not wait for
-    those.
+    """Slots of a worker. Any job may use ``size`` slots. ``extra_size`` further slots are for tenants without a running
+    job.
     """
 
     size: int

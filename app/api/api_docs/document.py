@@ -10,9 +10,9 @@ from app.api.api_docs.problem_responses import add_problem_responses, describe_p
 from app.api.http.problems import PROBLEM_SCHEMA
 
 OPENAI_PREFIX = "/openai/v1/"
-# These operations describe their errors themselves: they need no key, or their API has error numbers.
+# These operations describe their errors in their routes: they need no API key, or their API has error numbers.
 UNCHANGED_PATHS = frozenset({"/healthz", "/readyz", "/dify/retrieval"})
-# The OpenAI API knows these statuses as 400.
+# The OpenAI API uses 400 in place of these statuses.
 OPENAI_STATUSES = {415: 400, 422: 400}
 OPENAI_ERROR_TYPES = {401: "authentication_error", 403: "permission_error", 409: "conflict_error"}
 OPENAI_ERROR_TYPES |= {429: "rate_limit_error"}

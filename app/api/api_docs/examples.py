@@ -1,4 +1,4 @@
-"""Examples of the OpenAPI document: those of whole bodies are put together from the examples of their fields."""
+"""Examples of the OpenAPI document. The example of a whole body consists of the examples of its fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,8 +9,8 @@ MAX_DEPTH = 12
 def build_example(document: Mapping[str, Any], schema: Mapping[str, Any], depth: int = 0) -> Any:
     """Return an example of a schema.
 
-    An example of the schema itself comes first, then a constant, an enumerated value or a default. An object is put
-    together from its required fields and those with an example.
+    An example of the schema itself comes first, then a constant, an enumerated value or a default. The example of an
+    object has its required fields and its fields with an example.
 
     Args:
         document: The OpenAPI document, for references.

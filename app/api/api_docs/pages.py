@@ -14,7 +14,8 @@ _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src {styles}; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-# Style elements that the bundle of Redoc inserts: empty ones, which scripts fill with rules, and that of its scrollbar.
+# Style elements that the bundle of Redoc inserts: empty elements, which scripts fill with rules, and the element of its
+# scrollbar.
 _REDOC_STYLE_HASHES = (
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=' 'sha256-QMIg+bpjm3JdElJ388KYke01izlUW0UoNOeKjpMxdgc='"
 )
@@ -66,7 +67,8 @@ def add_docs_pages(app: FastAPI) -> None:
 
     app.add_api_route("/docs", serve_swagger_ui, include_in_schema=False)
     app.add_api_route("/redoc", serve_redoc, include_in_schema=False)
-    # The version is in the path: such a file never changes. The own scripts of the pages have no version.
+    # The path of a library's file contains its version, so the file never changes. The pages' other scripts have no
+    # version.
     for name in ("swagger-ui.css", "swagger-ui-bundle.js"):
         _add_file(app, f"{folders['swagger-ui']}/{name}", "public, max-age=31536000, immutable")
     _add_file(app, f"{folders['redoc']}/redoc.standalone.js", "public, max-age=31536000, immutable")

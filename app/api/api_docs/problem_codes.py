@@ -1,4 +1,4 @@
-"""Error codes that each operation may answer with: the only place that says so.
+"""Error codes of each operation. No other module lists the codes of an operation.
 
 Most codes follow from the form of an operation: its path parameters, its body, whether it writes or searches.
 ``OPERATION_CODES`` has the others. Tests compare the codes of real replies with them.
@@ -114,7 +114,7 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "upload_document": ("document_not_found", *UPLOAD_CODES),
     "upload_document_batch": UPLOAD_CODES,
 }  # fmt: skip
-# A new binding is no missing one.
+# ``bind_agent`` creates a missing binding, so it never answers with this code.
 EXCLUDED_CODES: Mapping[str, Sequence[str]] = {"bind_agent": ("agent_not_found",)}
 
 

@@ -98,13 +98,13 @@ def add_problem_responses(
     statuses: Mapping[int, int] | None = None,
     prefix: str = "",
 ) -> None:
-    """Replace the error responses of an operation by those of its error codes.
+    """Replace the error responses of an operation by one response for each status of its error codes.
 
     Args:
         operation: Operation of the OpenAPI document; changed in place.
-        examples: Examples of the document's components; this function adds those that it refers to.
+        examples: Examples of the document's components; this function adds the examples that it refers to.
         describe_response: Form of the error body.
-        statuses: Statuses that the API answers with in place of others.
+        statuses: Statuses of this API by the statuses of the native API that they replace.
         prefix: Prefix of the names of the examples, for an API with another form of the error body.
     """
     codes_by_status: defaultdict[int, list[str]] = defaultdict(list)

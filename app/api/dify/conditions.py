@@ -53,8 +53,8 @@ _FILTER_BUILDERS: Mapping[str, FilterBuilder] = {
     "≤": lambda key, value: {key: {"lte": _parse_number(value)}},
     "before": lambda key, value: {key: {"lt": _parse_time(value)}},
     "after": lambda key, value: {key: {"gt": _parse_time(value)}},
-    # Two equality conditions exclude null and the empty text. One list of values would match single elements, and so
-    # also exclude a metadata list that contains null or an empty text.
+    # Two equality conditions exclude null and the empty text. A single condition with a list of both values would also
+    # exclude a metadata list that contains null or an empty text.
     "not empty": lambda key, _: {key: {"exists": True, "not": None}, "not": {key: ""}},
 }
 # Negated operators. With several fields, no field may match the positive operator.
@@ -71,7 +71,7 @@ OPERATORS: Sequence[str] = sorted([*_FILTER_BUILDERS, *_OPPOSITES, *_LEGACY_OPER
 
 
 def _parse_time(value: Value) -> Value:
-    """Return seconds since 1970 as a number, and a date as text. Text of up to 4 characters is a year."""
+    """Return seconds since 1970 as a number, and a date as text. A text of up to 4 characters counts as a year."""
     return value if isinstance(value, str) and len(value.strip()) <= 4 else _parse_number(value)
 
 

@@ -20,7 +20,7 @@ from app.retrieval.quota import require_complete
 from app.retrieval.types import Hit, SearchRequest
 
 router = APIRouter(tags=["dify"], route_class=DifyRoute)
-# Some callers wait for three seconds; the difference is for the network.
+# Some callers wait for three seconds; the rest of this time is for the network.
 SEARCH_TIMEOUT_SECONDS = 2.5
 # Limits of metadata filters.
 MAX_CONDITIONS, MAX_VALUES = 200, 1000

@@ -37,7 +37,7 @@ class AdmissionControl:
     async def run_request(
         self, request: Request, tenant_id: UUID, handle: Callable[[], Coroutine[Any, Any, Response]]
     ) -> Response:
-        """Handle a request; wait first if the tenant has too many.
+        """Handle a request. If the tenant runs too many requests, wait first.
 
         Args:
             request: The request. ``request.state.slots`` holds its slots while it runs.
@@ -50,7 +50,8 @@ class AdmissionControl:
         Raises:
             TooManyLargeBodies: The tenant's slots for large bodies were in use for too long.
             LargeBodiesBusy: All slots for large bodies were in use for too long.
-            TooManyAtOnce: The tenant uses much of a slow event loop, and its turn did not come in time.
+            TooManyAtOnce: The event loop is slow, the tenant uses much of its time, and the request waited too long for
+                its turn.
         """
         large = has_large_body(request)
         if self.loop_shares.can_run_unmeasured(tenant_id) and not large:
@@ -64,7 +65,9 @@ class AdmissionControl:
 
 
 async def release_slots(request: Request) -> None:
-    """Release the slots of a request before it ends. Call it when the rest of the request only waits."""
+    """Release the slots of a request before the request ends. Call this function when the request needs no more
+    memory.
+    """
     slots: AsyncExitStack | None = getattr(request.state, "slots", None)
     if slots is not None:
         await slots.aclose()

@@ -20,7 +20,7 @@ from app.errors import TooLargeError
 
 
 class BodyHasher:
-    """Hasher of one body. It takes the body in pieces, and its memory stays constant."""
+    """Hasher of one body, which arrives in pieces. The memory does not depend on the size of the body."""
 
     # No form may have more parts. The bytes after the last counted part are hashed as one part, to limit the CPU time.
     MAX_PARTS: ClassVar[int] = 1000
@@ -81,13 +81,13 @@ class HashingReceiver:
         """Read the rest of the body and return the hash of the whole body.
 
         Args:
-            max_unread_bytes: Maximum number of bytes that the handler left unread.
+            max_unread_bytes: Maximum number of bytes that this method reads after the handler.
 
         Returns:
             The SHA-256 hash, 32 bytes.
 
         Raises:
-            TooLargeError: More bytes were left unread.
+            TooLargeError: The handler left more bytes unread.
             ClientDisconnect: The caller closed the connection.
         """
         unread_bytes = 0

@@ -1,7 +1,8 @@
 """Shares of the event loop: while the loop is slow, a tenant that uses much of its time runs one request at a time.
 
-Reading a body, validating it and writing a response block the event loop, and so all other requests. When the loop
-begins to lag, the time that each tenant's requests block it is measured and decays with a half-life. The limit applies
+Reading a body, validating it and writing a response block the event loop, which delays all other requests. When the
+loop begins to lag, the time that each tenant's requests block the loop is measured. The sum decays with a half-life.
+The limit applies
 to a tenant whose requests take a quarter of the time or more, while the loop lags and another tenant is active.
 """
 
@@ -101,7 +102,7 @@ class LoopShares:
             self._release(tenant_id)
 
     async def measure(self, tenant_id: UUID, work: Coroutine[Any, Any, ResultT]) -> ResultT:
-        """Await the work, and charge the tenant for its loop time and that of the tasks it creates.
+        """Await the work, and charge the tenant for the loop time of the work and of the tasks that the work creates.
 
         Args:
             tenant_id: Tenant to charge.
@@ -191,7 +192,7 @@ class LoopShares:
             for active_id, requested_at in self._last_request_at.items()
             if requested_at > now - ACTIVE_WINDOW_SECONDS
         }
-        # One request of each tenant in a tick: all requests at once would make the loop lag again.
+        # Admit one request of each tenant in a tick: all waiting requests at once would make the loop lag again.
         for tenant_id in list(self._waiting):
             if not self._is_heavy(tenant_id):
                 self._admit_next(tenant_id)
@@ -200,7 +201,8 @@ class LoopShares:
 def create_measured_task(
     loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, ResultT], **options: Any
 ) -> asyncio.Task[ResultT]:
-    """Create a task, as the task factory of the loop. The tasks of a measured request are measured too.
+    """Create a task. This function is the task factory of the event loop. The tasks of a measured request are measured
+    too.
 
     Args:
         loop: The event loop.
@@ -215,7 +217,7 @@ def create_measured_task(
 
 
 def _ignore_charge(_seconds: float) -> None:
-    """Ignore the time of work that belongs to no tenant."""
+    """Ignore the loop time of work that belongs to no tenant."""
 
 
 _CHARGE: ContextVar[Charge] = ContextVar("charge", default=_ignore_charge)

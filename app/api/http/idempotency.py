@@ -158,7 +158,9 @@ def _describe_rights(principal: Principal) -> dict[str, Any]:
 
 
 def _has_stored_rights(principal: Principal, text: str | None) -> bool:
-    """Return whether the caller has at least the stored rights. Rows of earlier versions store none: return true."""
+    """Return whether the caller has at least the stored rights. Rows of earlier versions have no rights; then return
+    true.
+    """
     if text is None:
         return True
     now, stored = _describe_rights(principal), json.loads(text)
@@ -176,7 +178,8 @@ def _create_scope(request: Request, principal: Principal, header_values: list[st
             f"{IDEMPOTENCY_HEADER} must be one header of 1 to 255 visible ASCII characters.",
             loc=("header", IDEMPOTENCY_HEADER),
         )
-    # Hashed for two reasons: path and query may be longer than an index entry, and a filter in them is content.
+    # Path and query are hashed for two reasons: they may be longer than an index entry, and a filter in them is
+    # content.
     target = hashlib.sha256(request.scope["raw_path"] + b"?" + request.scope["query_string"]).hexdigest()
     return IdempotencyScope(
         principal.tenant_id, principal.key_lineage_id or OPERATOR_KEY_ID, f"{request.method} {target}", header_values[0]

@@ -36,7 +36,7 @@ CHUNKS_JSON_LIMIT = JsonLimit(max_values=2_000_000, max_names=150_000)
 
 
 class JsonValueCounter:
-    """Counter of the separators in a JSON body outside of strings. It takes the body in pieces of any length."""
+    """Counter of the separators in a JSON body outside of strings. The body arrives in pieces of any length."""
 
     def __init__(self, limit: JsonLimit) -> None:
         self._limit = limit
@@ -47,7 +47,7 @@ class JsonValueCounter:
         """Count the next piece of the body.
 
         Args:
-            piece: Bytes that follow those of the piece before.
+            piece: Next bytes of the body.
 
         Raises:
             TooLargeError: The body is over a limit.

@@ -33,7 +33,7 @@ def create_large_body_slots() -> TenantSlots:
 
 
 def has_large_body(request: Request) -> bool:
-    """Return whether the body is read into memory, and is large or of unknown length.
+    """Return whether the service reads the body into memory, and the body is large or of unknown length.
 
     Args:
         request: The request; only its method, path and headers are read.

@@ -1,4 +1,4 @@
-"""Path parameters of routes, with the descriptions and examples of the OpenAPI document."""
+"""Path parameters of routes, with their descriptions and examples for the OpenAPI document."""
 
 from typing import Annotated
 

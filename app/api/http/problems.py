@@ -145,7 +145,7 @@ def create_problem_response(
 def _find_envelope(request: Request) -> ErrorEnvelope | None:
     """Return the error format for the request's path, or None for problem documents.
 
-    It depends on the path, because a request may match no route.
+    The path decides, because a request may match no route.
     """
     app: FastAPI | None = request.scope.get("app")
     envelopes: Mapping[str, ErrorEnvelope] = {} if app is None else getattr(app.state, "envelopes", {})
@@ -199,7 +199,7 @@ async def handle_app_error(request: Request, error: Exception) -> Response:
 
     Args:
         request: The request.
-        error: The exception. Any type except ``AppError`` is handled as an unexpected error.
+        error: The exception. An exception that is no ``AppError`` is handled as an unexpected error.
 
     Returns:
         The response. Rate limits and unavailable services have ``Retry-After``.

@@ -1,4 +1,4 @@
-"""Base class of request bodies. It replaces a very long list of validation errors by one error.
+"""Base class of request bodies. The class reports a very long list of validation errors as one error.
 
 pydantic creates an error for each wrong value and each unknown name, about 20 µs each. For a large body, this takes
 gigabytes of memory and blocks the event loop for many seconds.

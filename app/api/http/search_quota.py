@@ -24,7 +24,7 @@ async def search_with_quota(tenant: TenantServices, request: SearchRequest, resp
 
     Raises:
         RateLimitExceeded: The caller is over its rate limit.
-        AppError: As ``RetrievalService.search``.
+        AppError: An error of ``RetrievalService.search``.
     """
     result, rate = await search_within_quota(tenant.retrieval, request)
     response.headers.update(_format_rate_limit_headers(rate))
@@ -46,7 +46,7 @@ def to_public_scores(hits: Sequence[Hit]) -> list[float]:
 
     Returns:
         One score for each hit: its cosine similarity, or the score of the strategy if it has no similarity. Lexical
-        scores have no upper bound. If the highest of them is above 1, all of them are divided by it.
+        scores have no upper bound. If the highest lexical score is above 1, all lexical scores are divided by it.
     """
     best = max((hit.score for hit in hits if hit.similarity is None), default=1.0)
     scores = [hit.score / max(best, 1.0) if hit.similarity is None else hit.similarity for hit in hits]

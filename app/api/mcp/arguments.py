@@ -64,7 +64,9 @@ class DocumentHitOut(BaseModel):
 
 
 class CitedDocumentOut(BaseModel):
-    """Document of a passage. A result of an HTTP source has no ``id``, and its ``url`` is that of the source."""
+    """Document of a passage. A result of an HTTP source has no ``id``, and its ``url`` is the address that the source
+    returned.
+    """
 
     id: str | None
     title: str

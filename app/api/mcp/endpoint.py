@@ -40,8 +40,8 @@ class McpTransport:
     def check_request(self, request: Request) -> None:
         """Check origin and content type of a message.
 
-        A browser sends the origin of the web page with each POST. Therefore a page cannot call with DNS rebinding,
-        where its host name resolves to the address of this service.
+        A browser sends the origin of the web page with each POST. The check therefore also refuses pages that use DNS
+        rebinding: pages whose host name resolves to this service.
 
         Args:
             request: The request.

@@ -139,7 +139,7 @@ def create_server() -> Server[Any]:
         version=__version__,
         title="Carrel",
         instructions=INSTRUCTIONS,
-        # Without it, the SDK lists the tools before each call to find the header parameters of the tool.
+        # Without this attribute, the SDK lists the tools before each call to find the header parameters of the tool.
         get_tool_input_schema=schemas.get,
         on_list_tools=list_tools,
         on_call_tool=call_tool,

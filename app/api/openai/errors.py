@@ -50,7 +50,8 @@ ERROR_SCHEMA: dict[str, Any] = {
         }
     },
 }
-# The API documentation replaces this response by one per status. With it, FastAPI adds no 422 to the document.
+# With this placeholder, FastAPI adds no response 422 to the OpenAPI document. ``app.api.api_docs`` replaces the
+# placeholder by one response per status.
 ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {"default": {"description": "Error"}}
 
 

@@ -22,7 +22,7 @@ Order = Literal["asc", "desc"]
 
 
 def _check_filterable(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Check attributes like the metadata of any document."""
+    """Check that attributes are valid metadata of a document."""
     try:
         return check_metadata(attributes)
     except InvalidInputError as exc:

@@ -190,7 +190,7 @@ def to_vector_store_file_out(document: DocumentRow, view: KnowledgeBaseView) -> 
 
     Args:
         document: The document.
-        view: Its knowledge base.
+        view: Knowledge base of the document.
     """
     return VectorStoreFileOut(
         id=format_attachment_id(document),

@@ -99,7 +99,7 @@ class VectorStoreSearchRequest(OpenAiRequestModel):
 
         Args:
             kb: Id or name of the knowledge base.
-            user_id: User that the API key is restricted to; None if it is not.
+            user_id: User that the API key is restricted to; None for an unrestricted API key.
             has_reranker: Whether a reranker is configured.
 
         Returns:
@@ -125,7 +125,7 @@ class VectorStoreSearchRequest(OpenAiRequestModel):
         )
 
     def _to_filter(self) -> Mapping[str, Any] | None:
-        """Translate the filter. It is compiled here too, so that an error names the field of this API."""
+        """Translate the filter. Compile the result here too, so that an error names the field of this API."""
         if self.filters is None:
             return None
         translated = translate_filter(self.filters)

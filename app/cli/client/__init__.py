@@ -1,1 +1,1 @@
-"""Commands that talk to a running service over HTTP, as anybody's program would."""
+"""Commands that call the public HTTP API of a running service."""

@@ -54,8 +54,8 @@ class Archive:
             existing: Identities of the stored documents, which are left out.
 
         Returns:
-            Pairs of the bytes of a part and the number of documents up to its end since the part before. The last part
-            is empty if no document is left.
+            Pairs of the bytes of a part and a number of documents. The number counts the archive's documents since the
+            previous part, including stored ones. The last part is empty if no document is left.
         """
         with self.path.open("rb") as file:
             pending: list[bytes] = []
@@ -91,7 +91,7 @@ def verify_archive(path: Path, on_progress: Callable[[int], object]) -> Archive:
     Raises:
         ArchiveDamaged: A hash or the structure of the archive is wrong.
         ArchiveTruncated: The end of the archive is missing.
-        ArchiveVersionUnsupported: Another version of the format.
+        ArchiveVersionUnsupported: The archive has a version of the format that this version cannot read.
         OSError: The file cannot be read.
     """
     archive, sums, is_complete = Archive(path), hashlib.sha256(), False

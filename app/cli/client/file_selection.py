@@ -1,4 +1,4 @@
-"""Selection of the files that ``carrel upload`` sends, by globs and by the documents that are stored already."""
+"""Selection of the files that ``carrel upload`` sends: files that match globs and are not yet stored."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,8 +29,8 @@ class LocalFile:
 class FileSelection:
     """Selection of files in directories, by globs over their paths and names.
 
-    A file must match ``include``, if there is one, and must not match ``exclude``. Without ``include`` its extension
-    must be one of ``extensions``, which the service can parse. Hidden files are left out. A path that names a file
+    A file must match a glob of ``include`` and no glob of ``exclude``. If ``include`` is empty, the file must have one
+    of the ``extensions`` that the service can parse. Hidden files are left out. A path that names a file
     directly is always selected.
     """
 

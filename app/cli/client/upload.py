@@ -84,7 +84,9 @@ def _list_extensions(client: Client) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _UploadRun:
-    """One run of the command. ``options`` apply to every upload, ``filters`` select the stored documents to compare."""
+    """One run of the command. ``options`` apply to every upload. ``filters`` select the stored documents that the files
+    are compared with.
+    """
 
     client: Client
     kb: str

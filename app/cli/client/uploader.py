@@ -41,7 +41,8 @@ def load_remote_index(client: Client, kb: str, filters: Mapping[str, str]) -> Re
     Args:
         client: Client of the service.
         kb: Name or ID of the knowledge base.
-        filters: The user whose documents count; if it is empty, only documents of the whole tenant count.
+        filters: Filter with the user whose documents are compared. If it is empty, only documents at the level of the
+            tenant are compared.
 
     Raises:
         ApiError: The service refuses the request.
@@ -74,7 +75,8 @@ class Uploader:
         """Upload files concurrently, and yield the outcome of each file when it is known.
 
         Args:
-            files: The files; at most twice ``concurrency`` of them are read ahead.
+            files: The files to upload. At most twice ``concurrency`` files are taken from the iterable before their
+                turn.
 
         Raises:
             ApiError: The service refuses a request for a reason that concerns every file.
@@ -95,7 +97,7 @@ class Uploader:
                 pool.shutdown(cancel_futures=True)
 
     def upload(self, file: LocalFile) -> UploadOutcome:
-        """Upload one file unless it is stored already, and return the outcome. Raises as ``upload_all``."""
+        """Upload one file unless it is stored already, and return the outcome. Raises ApiError, ConnectionFailed."""
         try:
             digest = compute_sha256(file.path)
         except OSError as exc:
@@ -170,13 +172,17 @@ def wait_for_ingestion(
 
 @dataclass
 class DirectoryWatcher:
-    """Detector of new and changed files. A file counts when two consecutive polls see it in the same state."""
+    """Detector of new and changed files. A file is reported when two consecutive polls see it in the same state, so
+    that incomplete files are not uploaded.
+    """
 
     _last_states: dict[LocalFile, tuple[int, int]] = field(default_factory=dict)
     _reported_states: dict[LocalFile, tuple[int, int]] = field(default_factory=dict)
 
     def poll(self, files: Iterable[LocalFile]) -> list[LocalFile]:
-        """Return the files that are unchanged since the last poll and were not returned in this state before."""
+        """Return new or changed files that are complete: unchanged since the last poll, and not yet returned in this
+        state.
+        """
         changed = []
         for file in files:
             try:

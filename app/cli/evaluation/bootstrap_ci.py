@@ -41,7 +41,7 @@ class Bootstrap:
     def compute_interval(self, values: list[float]) -> ConfidenceInterval:
         """Return the mean of values, one per query, with its confidence interval (percentile bootstrap)."""
         sample, generator = np.array(values), np.random.default_rng(self.seed)
-        # One resample at a time: all at once need memory for resamples times queries.
+        # Compute one resample at a time. All resamples at once would need memory for resamples times queries.
         means = [sample[generator.integers(0, len(sample), len(sample))].mean() for _ in range(self.resamples)]
         low, high = np.quantile(means, [(1 - CONFIDENCE_LEVEL) / 2, (1 + CONFIDENCE_LEVEL) / 2])
         return ConfidenceInterval(float(sample.mean()), float(low), float(high))

@@ -63,7 +63,7 @@ def wait_until_searchable(client: Client, kb: str, on_progress: Callable[[str], 
     """
     previous, changed_at = -1, time.monotonic()
     while unfinished := _count_unfinished(client, kb):
-        # A full page does not show how many documents there are.
+        # A full page of results means that more documents may follow, so the number of documents is unknown.
         if unfinished != previous or unfinished >= PAGE_SIZE:
             previous, changed_at = unfinished, time.monotonic()
         if time.monotonic() - changed_at > STALL_TIMEOUT_SECONDS:

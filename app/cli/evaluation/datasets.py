@@ -14,8 +14,8 @@ from app.errors import InvalidInputError
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-# trec_eval allocates a counter for each grade up to the highest, so that a very high grade needs all memory.
-# It does not accept grades far below zero.
+# trec_eval allocates a counter for each grade up to the highest grade, so a very high grade would use all memory.
+# trec_eval does not accept grades far below zero.
 MAX_GRADE = 1_000_000
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}")
 # The split that BEIR measures by default.
@@ -245,8 +245,8 @@ def _read_judgements(path: Path, queries: Container[str]) -> dict[str, dict[str,
     """Return the grades by query and document.
 
     Each line has three columns (query, document, grade), as in BEIR, or four columns, as in trec_eval. The first line
-    may be a heading. A heading ends in a word and does not begin with a query of the set, so that no judgement is
-    mistaken for a heading.
+    may be a heading. A line counts as a heading if its last column is a word and its first column is no query of the
+    set. No judgement is therefore mistaken for a heading.
     """
     grades: dict[str, dict[str, int]] = {}
     for number, line in _iterate_lines(path):

@@ -49,7 +49,8 @@ class Evaluation:
     progress: ProgressReporter
 
     def run(self) -> tuple[list[ConfigResult], int | None]:
-        """Run each configuration; return the results, and the number of missing judged documents if known.
+        """Run each configuration. Return the results, and the number of judged documents that are not stored (None if
+        unknown).
 
         Raises NoQueryAnswered.
         """
@@ -58,7 +59,7 @@ class Evaluation:
         return [self._run_config(config, naming, texts) for config in self.configs], missing
 
     def _load_naming(self) -> tuple[DocumentNaming, int | None]:
-        """Find the judged documents by external ID, which search results do not contain."""
+        """Find the document IDs of the judged external IDs, because search results contain no external IDs."""
         if self.naming_kind != EXTERNAL_ID:
             return DocumentNaming(self.naming_kind, {}), None
         names = sorted(set().union(*(query.documents for query in self.dataset.queries)))

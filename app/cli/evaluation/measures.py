@@ -1,4 +1,6 @@
-"""Measures by name, and their values per query: ir-measures computes those of documents, Carrel those of excerpts."""
+"""Measures by name, and their values per query. ir-measures computes document measures; Carrel computes excerpt
+measures.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -52,7 +54,8 @@ class Measure:
 
 
 def parse_measure(text: str) -> Measure:
-    """Return the measure of a name such as nDCG@10, in any case; names of ir-measures are accepted too.
+    """Return the measure with a name such as nDCG@10. Upper and lower case are equal; names of ir-measures are accepted
+    too.
 
     Raises:
         UnknownMeasure: There is no such measure, or its cutoff is missing.
@@ -68,7 +71,9 @@ def parse_measure(text: str) -> Measure:
 
 
 def select_default_measures(queries: Sequence[EvaluationQuery]) -> list[Measure]:
-    """Return the default measures of documents if documents are judged, and of excerpts if there are excerpts."""
+    """Return the default document measures if documents are judged, and the default excerpt measures if there are
+    excerpts.
+    """
     names: list[str] = []
     if any(query.is_judged for query in queries):
         names += DEFAULT_DOCUMENT_MEASURES
@@ -88,8 +93,8 @@ def score_documents(
     """Return the scores of documents by measure and query; a query without an answer gets 0.
 
     Args:
-        measures: Measures; those of excerpts are ignored.
-        queries: Queries; those without a relevant document are ignored.
+        measures: Measures; excerpt measures are ignored.
+        queries: Queries; queries without a relevant document are ignored.
         results: Results by query.
 
     Raises:
@@ -124,8 +129,8 @@ def score_excerpts(
     """Return the scores of excerpts.
 
     Args:
-        measures: Measures; those of documents are ignored.
-        queries: Queries; those without excerpts are ignored.
+        measures: Measures; document measures are ignored.
+        queries: Queries; queries without excerpts are ignored.
         results: Results by query.
         texts: Texts of the documents.
 

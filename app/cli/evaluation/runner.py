@@ -17,7 +17,8 @@ ResultT = TypeVar("ResultT")
 EXTERNAL_ID = "external_id"
 NAMING_FIELDS = ("source", "title")
 METADATA_PREFIX = "metadata."
-# Fields of the query. A setting may not have them: `queries` would change every search, the others would be ignored.
+# Fields of the query. A search configuration may not have them: `queries` would change every search, and the other
+# fields would be ignored.
 QUERY_FIELDS = ("query", "queries", "messages")
 # The maximum that the service allows: the evaluation measures results, not time.
 SEARCH_TIMEOUT_SECONDS = 60
@@ -50,7 +51,9 @@ class SearchConfig:
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """Result of one query: documents by their best passage, first passages, warnings; or the problem of a refusal."""
+    """Result of one query: documents ranked by their best passage, the first passages, and warnings. If the service
+    refused the search: the problem.
+    """
 
     documents: tuple[str, ...] = ()
     chunks: tuple[RetrievedChunk, ...] = ()
@@ -109,7 +112,7 @@ def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
     """Parse NAME={…} and return the search configuration.
 
     Args:
-        text: Name and request body of the setting.
+        text: Name and request body of the search configuration.
         kb: Knowledge base, if the body names no knowledge base.
         top_k: Number of results, if the body has no ``top_k``.
 
@@ -167,7 +170,8 @@ def run_queries(
         queries: Queries to run.
         config: Search configuration.
         naming: Naming of documents as in the judgements.
-        texts: Texts of the documents. A passage that occurs there more than once gets the stored text too.
+        texts: Texts of the documents. If a passage occurs more than once in its document, the result gets the
+            document's stored text too.
         max_chunks: Number of passages to keep of each result.
         concurrency: Number of searches at the same time.
 

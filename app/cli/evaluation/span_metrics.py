@@ -1,8 +1,8 @@
 """Excerpt measures over the characters of the first passages (Smith and Troynikov 2024, "Evaluating Chunking").
 
 Recall is the share of the excerpts' characters that were retrieved. Precision is the share of the retrieved characters
-that belong to excerpts; a character counts as often as it was retrieved. IoU divides the hits by the retrieved and the
-missed characters together.
+that belong to excerpts; a character counts as often as it was retrieved. IoU (intersection over union) is the number of
+hits, divided by the sum of retrieved and missed characters.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ NormalizedText = tuple[str, Sequence[int]]
 class RetrievedChunk:
     """Retrieved passage: its document, its text and its offset in the stored text.
 
-    ``stored`` is the stored text, if the same words occur in the document more than once.
+    ``stored`` is the stored text of the document, set only if the passage occurs in the document more than once.
     """
 
     document: str
@@ -60,8 +60,8 @@ class CorpusTexts:
         Three comparisons follow each other: exact characters, characters without white space, letters and digits only.
         The last one is needed because parsers do not store the signs of headings and tables.
 
-        If the words occur several times, their number of occurrence in ``stored`` selects the range.
-        Without ``stored``, or with another number of occurrences there, the range nearest to ``near`` is selected.
+        If the words occur several times, the position of the passage among its occurrences in ``stored`` selects the
+        range. If ``stored`` is empty, or has another number of occurrences, the range nearest to ``near`` is selected.
 
         Args:
             document: Name of the document.

@@ -32,8 +32,8 @@ class Base(DeclarativeBase):
 
 
 class TenantOwnedMixin:
-    """Column ``tenant_id``. It is first in every primary key, unique constraint and foreign key: a table can be sharded
-    by it.
+    """Column ``tenant_id``. The column is first in every primary key, unique constraint and foreign key, so tables can
+    be sharded by tenant.
     """
 
     tenant_id: Mapped[UUID] = mapped_column(primary_key=True)

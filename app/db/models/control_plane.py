@@ -71,7 +71,7 @@ class ApiKeyRow(CreatedAtMixin, TenantOwnedMixin, Base):
 class ApiKeyUse(TenantOwnedMixin, Base):
     """The last use of an API key, rounded to the minute.
 
-    It is no column of the API key, because every change of an API key is sent to all processes.
+    The time has a separate table, because every change of an API key's row is sent to all processes.
     """
 
     __tablename__ = "api_key_use"
@@ -85,7 +85,9 @@ class ApiKeyUse(TenantOwnedMixin, Base):
 
 
 class Chat(CreatedAtMixin, TenantOwnedMixin, Base):
-    """Owner of a chat: the user whose restricted key uploaded its first document. Other chats have no row."""
+    """Owner of a chat: the user whose restricted key uploaded its first document. A chat has no row if a key without a
+    user uploaded its first document.
+    """
 
     __tablename__ = "chat"
 
@@ -178,7 +180,7 @@ class WorkerHeartbeat(TenantOwnedMixin, Base):
     confinement_detail: Mapped[str | None]
 
 
-# The secret of the names in notifications. The table has one row and no primary key.
+# The secret of the digests that name tenants and documents in notifications. The table has one row and no primary key.
 notification_secret = Table("notification_secret", Base.metadata, Column("secret", Text, nullable=False))
 
 

@@ -18,7 +18,7 @@ class StoredFile(CreatedAtMixin, TenantOwnedMixin, Base):
     """A file that was uploaded without a knowledge base. ``key`` is the key of its object in the object store.
 
     ``key_lineage_id`` is the lineage of the API key that uploaded it. ``quota_key_id`` is the API key whose quota
-    counts it.
+    counts the file.
     """
 
     __tablename__ = "stored_file"
@@ -75,7 +75,8 @@ class FileBatch(CreatedAtMixin, TenantOwnedMixin, Base):
 
 
 class BatchFile(TenantOwnedMixin, Base):
-    """A file of a batch, with its document or the error that prevented it. With neither, it waits for the job.
+    """A file of a batch, with its document or with the error that prevented the document. A file with neither waits for
+    the job.
 
     ``attributes`` are the attributes that the document gets.
     """

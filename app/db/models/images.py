@@ -31,9 +31,9 @@ class DocumentImage(TenantOwnedMixin, Base):
 
 
 class ImageCaption(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A model's caption of an image, found by the hash of the image's bytes, so that it is paid once.
+    """A model's caption of an image, found by the hash of the image's bytes. Equal images need one model call.
 
-    It is deleted with its document.
+    The caption is deleted with its document.
     """
 
     __tablename__ = "image_caption"

@@ -24,7 +24,7 @@ from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 
 class EmbeddingCheckpoint(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A computed vector, found by the hash of its text. It is kept until the document's version is complete.
+    """A computed vector, found by the hash of its text. The vector is stored until the document's version is complete.
 
     A retry of the ingestion does not compute, or pay for, the same vector again.
     """

@@ -9,7 +9,9 @@ from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin
 
 
 class PromptVersionRow(CreatedAtMixin, TenantOwnedMixin, Base):
-    """A present or former prompt text of a knowledge base or an agent. It is deleted with its owner."""
+    """A present or former prompt text of a knowledge base or an agent. The version is deleted with the knowledge base
+    or agent.
+    """
 
     __tablename__ = "prompt_version"
     __table_args__ = (

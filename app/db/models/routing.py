@@ -14,7 +14,7 @@ from app.db.models.base import Base, TenantOwnedMixin
 class RoutingProfile(TenantOwnedMixin, Base):
     """Routing profile of a search index.
 
-    ``chunks`` is the number of chunks that it was made from; ``changed_chunks`` counts the changes since then.
+    ``chunks`` is the number of chunks at the creation of the profile. ``changed_chunks`` counts changes since then.
     """
 
     __tablename__ = "routing_profile"

@@ -64,8 +64,8 @@ class ChunkLexical(TenantOwnedMixin, Base):
     keys: Mapped[list[int]] = mapped_column(ARRAY(Integer))
 
 
-# Transactions only append changes, and a job merges them. No row is updated by many transactions, so there is no
-# primary key and no mapped class.
+# Transactions append changes as new rows, so they never wait for a lock on a common row. A job merges the rows. The
+# table therefore has no primary key and no mapped class.
 term_document_frequency = Table(
     "term_document_frequency",
     Base.metadata,
@@ -77,7 +77,7 @@ term_document_frequency = Table(
     Column("max_weight", REAL, nullable=False, server_default=text("1")),
     Index("term_document_frequency_key", "tenant_id", "index_id", "key", postgresql_include=["df", "max_weight"]),
 )
-# Number of chunks in an index, and the sum of their lengths in tokens. Rows are only appended, as above.
+# Number of chunks in an index, and the sum of their lengths in tokens. Transactions only append rows.
 index_totals = Table(
     "index_totals",
     Base.metadata,
@@ -89,8 +89,9 @@ index_totals = Table(
     Index("index_totals_changed_idx", "tenant_id", "index_id", postgresql_where=text("not merged")),
     Index("index_totals_idx", "tenant_id", "index_id", postgresql_include=["chunks", "tokens"]),
 )
-# Number of chunks with a key that not every API key may see, by scope key. The scope key `ALL_PRIVATE` counts all of
-# them. A null key counts the chunks themselves. Rows are only appended, as above. The document frequency for a
+# Number of chunks with a key that not every API key may see, by scope key. The scope key `ALL_PRIVATE` counts all
+# private chunks. A null key counts chunks instead of chunks with a key. Transactions only append rows. The document
+# frequency for a
 # restricted key is that of the index, minus all private chunks, plus those of its visible scopes.
 private_frequency = Table(
     "private_frequency",

@@ -12,7 +12,8 @@ from app.db.models.base import Base, TenantOwnedMixin, UpdatedAtMixin
 class SqlView(UpdatedAtMixin, TenantOwnedMixin, Base):
     """A SQL view of a knowledge base with its login. ``index_id`` is the search index that the view shows.
 
-    ``removed_at`` revokes it. The row, and the knowledge base, remain until view, schema and login are dropped.
+    ``removed_at`` is the time of the revocation. The row and the knowledge base remain until view, schema and login are
+    dropped.
     """
 
     __tablename__ = "sql_view"

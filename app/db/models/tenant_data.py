@@ -107,7 +107,7 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 
     Searches see ``live_version``, and ``chunk_count`` counts its chunks. ``quota_key_id`` is the API key whose storage
     quota counts the newest version. ``metadata_revision`` is the revision of the knowledge base's enforced metadata
-    that the document has.
+    that was last applied to the document.
     """
 
     __tablename__ = "document"

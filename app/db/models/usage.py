@@ -33,7 +33,7 @@ class QuotaLock(TenantOwnedMixin, Base):
 
 
 class KeyUsage(TenantOwnedMixin, Base):
-    """Current storage of an API key with quotas, including the keys that rotations made of it.
+    """Current storage of an API key with quotas, including its replacements from rotations.
 
     An API key without quotas has no row.
     """
@@ -69,7 +69,9 @@ class UsageDay(TenantOwnedMixin, Base):
 
 
 class RateBucket(TenantOwnedMixin, Base):
-    """Remaining searches of a tenant or an API key (token bucket). ``granted`` is the number of the last withdrawal."""
+    """Remaining searches of a tenant or an API key (token bucket). ``granted`` is the number of searches that the last
+    withdrawal took.
+    """
 
     __tablename__ = "rate_bucket"
     __table_args__ = ({"prefixes": ["UNLOGGED"], "postgresql_with": {"fillfactor": "50"}},)
