@@ -332,7 +332,7 @@ _COUNT_VECTOR_INDEXES = f"""
 select count(*) filter (where made.place = $1::text::regclass), count(*)
   from ({_VECTOR_INDEXES}) made where made.name <> $2"""  # noqa: S608  (constants)
 # This query compares the states of all search indexes. Three reasons for a build change no row of the search index: a
-# new threshold, a dead job, and a free place below the index limit.
+# new threshold, a dead job, and a drop of another index.
 _FIND_DUE = f"""
 with made as ({_VECTOR_INDEXES})
 select i.tenant_id, i.id from search_index i cross join lateral (
