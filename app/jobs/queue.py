@@ -1,5 +1,4 @@
-"""The job queue: a table of the same Postgres. The transaction that changes a document or another subject also enqueues
-the job.
+"""The job queue: a table of the same Postgres. The transaction that changes an object also enqueues its job.
 
 A claim counts an attempt, so a file that kills its worker has a limited number of attempts. Every update compares the
 worker's name, the attempt and ``state = 'running'``: a worker that lost its lease changes nothing.
@@ -23,8 +22,8 @@ from app.ids import derive_id, generate_id
 from app.warnings import ServiceWarning, WarningCode
 
 CHANNEL = "carrel_job"
-# Priorities within a tenant; the largest comes first. URGENT: a conversation needs the result. INTERACTIVE: a user
-# waits for the result. BULK: bulk uploads. MAINTENANCE: no user waits for the result.
+# Priorities within a tenant; the largest comes first. URGENT: a conversation needs the job. INTERACTIVE: a user waits.
+# BULK: bulk uploads. MAINTENANCE: no user waits.
 URGENT = 20
 INTERACTIVE = 10
 BULK = 0
@@ -265,9 +264,7 @@ class JobQueue:
             await session.fetch_rows(_REQUEUE, _build_fence_params(job, worker))
 
     async def resume_jobs_of_all_tenants(self, code: str) -> int:
-        """Make postponed jobs of all tenants due now, if they were postponed with this error code. Return their
-        number.
-        """
+        """Make all tenants' jobs due now that were postponed with this error code, and return the number of jobs."""
         return await self.control_plane.resume_jobs(code)
 
     async def retry_failed_documents(self, *, limit: int) -> int:
@@ -277,8 +274,7 @@ class JobQueue:
         return await self.control_plane.retry_failed_documents(limit=limit)
 
     async def fail(self, job: ClaimedJob, worker: str, failure: JobFailure) -> RetryDecision:
-        """Record a failed attempt: the job is due again later, or the job becomes dead and its document gets the status
-        failed.
+        """Record a failed attempt: the job is due again later, or the job is dead and its document has failed.
 
         Args:
             job: The job.
