@@ -44,7 +44,7 @@ class CompiledFilter:
 
     @property
     def weight(self) -> float:
-        """Estimated work for one row. The row's size is not included, and a containment costs nothing."""
+        """Estimated work of the filter for one row. The row's size does not count, and a containment costs nothing."""
         if self.path is None:
             return 0.0
         return PATTERN_WEIGHT * self.path.count(" like_regex ") + REFERENCE_WEIGHT * self.path.count("$")

@@ -59,7 +59,7 @@ class CircuitState:
 
 
 def compute_remaining_seconds(state: CircuitState, now: float) -> float:
-    """Return the seconds until the next call is allowed; 0 for now."""
+    """Return the seconds until the next call is allowed; 0 if a call is allowed now."""
     if state.is_closed:
         return 0.0
     if state.is_in_trial:
@@ -130,14 +130,15 @@ class CircuitBreaker:
 
     @contextmanager
     def call(self, *, hang_timeout_seconds: float, grace_seconds: float = 0.0) -> Iterator[None]:
-        """Record the result of the call that the block makes. The call is refused like by ``check``.
+        """Record the result of the call that the block makes. Refuse the call if ``check`` raises an error.
 
-        EndpointFailed counts as a failure. Any other end counts as an answer, also a refusal.
+        EndpointFailed counts as a failure. Any other end of the block counts as an answer, even a refusal by the
+        endpoint.
 
         Args:
             hang_timeout_seconds: Seconds after which a cancelled call counts as a failure.
-            grace_seconds: Seconds within which a timeout does not count. Without them, callers with short timeouts
-                would open the circuit for callers with long ones.
+            grace_seconds: Seconds within which a timeout does not count as a failure. Otherwise, callers with short
+                timeouts would open the circuit for callers with long timeouts.
         """
         self.check()
         is_trial = not self._state.is_closed
@@ -160,12 +161,12 @@ class CircuitBreaker:
             self._set_state(next_state)
 
     def allow_trial(self) -> None:
-        """Let the next call be the trial of an open circuit, whatever time is left."""
+        """Let the next call be the trial of an open circuit, even if the pause has not ended."""
         if not self._state.is_closed:
             self._set_state(replace(self._state, open_until=self._clock()))
 
     def pause(self, seconds: float) -> None:
-        """Pause calls as the endpoint has asked, for a minute at most: the request may not concern this process."""
+        """Pause calls at the request of the endpoint, at most a minute: the request may not concern this process."""
         until = self._clock() + min(seconds, MAX_PAUSE_SECONDS)
         if until > self._state.open_until:
             self._set_state(CircuitState(max(self._state.failures, MAX_FAILURES), until))

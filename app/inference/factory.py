@@ -16,7 +16,7 @@ def create_vision_model(settings: ModelSettings) -> VisionModel | None:
 
 
 def create_chat_model(settings: ModelSettings, model: str | None) -> ChatModel | None:
-    """Create a chat model, which one use owns because timeouts differ between uses.
+    """Create a chat model for one use. Uses do not share a chat model, because their timeouts differ.
 
     Args:
         settings: Settings of the models.

@@ -38,7 +38,7 @@ def create_openai_client(base_url: str, api_key: str | None, *, timeout_seconds:
 
 
 def build_headers(api_key: str | None) -> dict[str, Omit]:
-    """Return the headers that each request omits.
+    """Return the headers that each request omits, as arguments of the openai package.
 
     The openai package fills some headers from environment variables, which are meant for other programs. The
     Authorization header is omitted if no API key is configured.
@@ -57,7 +57,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def to_endpoint_failure(error: APIError) -> EndpointFailed:
-    """Return the failure of an error that is no refusal."""
+    """Convert an error that is not a refusal to EndpointFailed."""
     reason, kind = _classify_error(error)
     return EndpointFailed(reason, _parse_retry_after(error), kind=kind)
 

@@ -109,7 +109,7 @@ class IngestionRepository:
     async def replace_document(
         self, document: DocumentRow, indexed: IndexedDocument, *, index_id: UUID, dim: int
     ) -> None:
-        """Replace the nodes, chunks and search rows of the live version with those of a new version.
+        """Replace the nodes, chunks and search rows of the live version with the rows of a new version.
 
         Args:
             document: Row of the document, which the caller has locked.
@@ -143,7 +143,7 @@ class IngestionRepository:
         node_ids: Mapping[tuple[int, ...], UUID],
         metadata: StoredMetadata,
     ) -> None:
-        """Store the chunks of a document in a search index that has none of them.
+        """Store the chunks of a document in a search index that has no chunk of the document.
 
         Args:
             location: Target of the chunks.

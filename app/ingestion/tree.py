@@ -182,7 +182,7 @@ def _add_leaf(open_sections: list[tuple[int, TreeNode]], block: Block, start: in
 
 
 def _add_lines(line_layouts: dict[int, LineLayout], block: Block, position: int) -> None:
-    """Append the block's lines to those of its page, as ranges of the stored text."""
+    """Append the lines of a block to the lines of its page, as ranges of the stored text."""
     block_layout = block.line_layout
     if block_layout is None or block.page is None:
         return

@@ -114,7 +114,7 @@ class ParsedDocument:
         page_count: Number of pages or slides; None if the format has neither.
         warnings: Warnings for the owner of the document. A plugin may use plain strings; they get the code
             ``plugin_warning``.
-        images: Images of the document if ``ParseOptions.needs_images`` is true. A block refers to each of them.
+        images: Images of the document if ``ParseOptions.needs_images`` is true. A block refers to each image.
     """
 
     blocks: list[Block]
@@ -206,7 +206,7 @@ class ChunkDraft:
         page_end: Last page.
         slide: Slide number from 1; None if the format has no slides.
         node_path: Path of the topic that the chunk belongs to, or of the smallest node that contains the chunk.
-        metadata: Metadata of this chunk, in addition to that of the document.
+        metadata: Metadata of this chunk, in addition to the metadata of the document.
     """
 
     text: str

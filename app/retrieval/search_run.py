@@ -114,7 +114,7 @@ class SearchRun:
         _add_once(self.notices, warning)
 
     def degrade(self, step: DegradableStep, reason: str) -> None:
-        """Record that the search continues without a step, or without a part of it. The first reason counts."""
+        """Record that a step was skipped or failed, fully or in part. Later reasons for the same step are ignored."""
         self.degraded_steps.setdefault(step, reason)
 
     def with_time_share(self, share: float, *, max_seconds: float | None = None) -> Self:

@@ -116,7 +116,7 @@ class RetrievalService:
                 logger.warning("search.degraded", degraded=degraded, spent_ms=spent_ms, budget_seconds=budget_seconds)
 
     async def _search(self, request: SearchRequest, search_run: SearchRun) -> SearchResult:
-        """Search with cached knowledge bases. If they are outdated, search again with freshly loaded ones."""
+        """Search with cached knowledge bases. If these are outdated, load them and search again."""
         views = self._get_cached_views(request)
         if views is None:
             return await self._run(request, search_run, self.db)

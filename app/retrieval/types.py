@@ -104,11 +104,11 @@ class SearchRequest:
         score_threshold: Minimum similarity of a hit; None for no limit.
         strategy: Name of the strategy; None uses the setting of the knowledge base.
         strategy_options: Options of the strategy.
-        transformers: Transformers to run; None uses the stored ones, or the default.
+        transformers: Transformers to run; None uses the stored transformers, or the default transformers.
         stored_transformers: Transformers stored in the agent of the request; None if the agent names none.
         prompts: Prompts of the agent of the request.
         filter: Metadata filter; None for no filter.
-        scope: Ids of the user, chat and agent whose documents are searched in addition to those for all users.
+        scope: Ids of the user, chat and agent whose documents are searched in addition to the documents for all users.
         routing: Options of routing; None routes only if ``knowledge_bases`` is None.
         exclude_dynamic: Whether dynamic documents are left out.
         expansion: Expansion of the hits' texts; None for none.
@@ -332,7 +332,7 @@ class Hit:
 
     @property
     def text_span(self) -> TextSpan:
-        """Text of the result: the expanded text, or that of the chunk."""
+        """Text of the result: the expanded text, or the text of the chunk."""
         return self.expanded_span or TextSpan(self.chunk.content, self.chunk.start, self.chunk.end)
 
     @property

@@ -1,4 +1,4 @@
-"""The sandboxed program's end of the connection: requests with descriptors on standard input, replies on a pipe."""
+"""Connection of a sandboxed program to the service: requests with descriptors on standard input, replies on a pipe."""
 
 import array
 import json

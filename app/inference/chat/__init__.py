@@ -27,7 +27,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class ChatTokens:
-    """The tokens of a call as the endpoint counts them; 0 if it does not report them."""
+    """Tokens of the prompt and the text of a call; 0 if the endpoint does not report the numbers."""
 
     prompt: int = 0
     completion: int = 0
@@ -43,7 +43,7 @@ class ChatUnavailable(UnavailableError):
         message: str | None = None,
         /,
         *,
-        reason: ChatFailureReason = "circuit_open",  # the circuit breaker passes no reason
+        reason: ChatFailureReason = "circuit_open",  # the circuit breaker creates the error without a reason
         retry_after: float = 2.0,
         tokens: ChatTokens = ChatTokens(),
         **fields: Any,
@@ -55,7 +55,7 @@ class ChatUnavailable(UnavailableError):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Complete text of a model; ``is_truncated`` if it reached ``max_tokens``."""
+    """Complete text of a model. ``is_truncated`` says whether the text ended because it reached ``max_tokens``."""
 
     text: str
     tokens: ChatTokens

@@ -63,11 +63,11 @@ class ChatCall:
         request: The request, independent of its dialect.
         dialect: Features of the endpoint that the next request uses.
         timeout_seconds: Time for the call.
-        deadline: End of that time, in seconds of the event loop.
+        deadline: End of the time for the call, in seconds of the event loop's clock.
         first_piece_deadline: End of the time for the first piece.
         has_fallen_back: Whether the dialect changed during the call.
         has_retried: Whether a request was repeated after a failure.
-        has_begun: Whether the caller has received some of the text.
+        has_begun: Whether the caller has received a piece of the text.
     """
 
     request: ChatRequest
@@ -92,9 +92,9 @@ class ChatCall:
 class OpenAIChat:
     """Chat model that calls ``POST {base_url}/chat/completions``.
 
-    If the endpoint refuses a request in one dialect, the request is sent again in a simpler one. A dialect that
-    succeeds is used until the process ends. Each object has a separate circuit breaker. Create one object for each use,
-    because failures of calls with short timeouts must not block calls with long ones.
+    If the endpoint refuses a request in one dialect (request format), the request is sent again in a simpler dialect. A
+    dialect that succeeds is used until the process ends. Each object has a separate circuit breaker. Create one object
+    for each use, because failures of calls with short timeouts must not block calls with long timeouts.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class OpenAIChat:
         """
         self._headers = build_headers(api_key)
         self._client = create_openai_client(base_url, api_key, timeout_seconds=None)
-        # Accessed before the first call, because the access imports half of the openai package.
+        # The attribute is accessed before the first call, because the access imports half of the openai package.
         self._create = self._client.chat.completions.with_streaming_response.create
         self._model = model
         self._idle_timeout_seconds = idle_timeout_seconds
@@ -232,7 +232,7 @@ class OpenAIChat:
             await asyncio.sleep(pause)
 
     async def _stream_request(self, call: ChatCall, chat_stream: ChatStream) -> AsyncGenerator[str]:
-        """Stream the text of one request. Raises as ``_send_request``, and ChatUnavailable."""
+        """Stream the text of one request. Raises the errors of ``_send_request``, and ChatUnavailable."""
         # A caller that disconnects during an answer is not a failure of the endpoint.
         with self._breaker.call(hang_timeout_seconds=math.inf), _translate_errors():
             async with AsyncExitStack() as stack:
@@ -258,15 +258,16 @@ class OpenAIChat:
             return await anext(pieces, None)
 
     def _post(self, call: ChatCall) -> AbstractAsyncContextManager[Any]:
-        # The raw reply, because the openai package neither limits nor checks it. The body is an extra body, because the
-        # package converts all other arguments, which takes a third of the call.
+        # The code reads the raw reply, because the openai package neither limits nor checks a reply. It passes the
+        # request as ``extra_body``, because the package converts all other arguments, which takes a third of the time
+        # of a call.
         body = call.request.build_body(call.dialect)
         return self._create(model=self._model, messages=[], extra_headers=self._headers, extra_body=body)
 
     def _plan_retry(self, call: ChatCall, error: EndpointFailed | APIStatusError) -> float:
         """Return the seconds before the next request, maybe in another dialect.
 
-        Raises ChatUnavailable if there is none.
+        Raises ChatUnavailable if no further request may help.
         """
         if isinstance(error, APIStatusError):
             fallback = call.request.find_fallback(call.dialect, error.param) if _is_dialect_error(error) else None
@@ -286,7 +287,7 @@ class OpenAIChat:
         return pause
 
     def _remember_dialect(self, call: ChatCall) -> None:
-        """Keep the dialect that succeeded; calls that began earlier do not change it."""
+        """Use the dialect of a successful call for later calls, if the call has changed its dialect."""
         if call.has_fallen_back and call.dialect != self._dialect:
             self._dialect = call.dialect
             logger.info("chat.dialect", model=self._model, schema=call.dialect.schema, limit=call.dialect.limit_field)

@@ -19,7 +19,7 @@ DONE_EVENT = b"[DONE]"
 
 @dataclass(frozen=True, slots=True)
 class ChatDialect:
-    """Request format of an endpoint. The first request has the defaults; ``find_fallback`` returns the next."""
+    """Request format of an endpoint. The first request uses the defaults; ``find_fallback`` returns the next format."""
 
     schema: Literal["json_schema", "json_object", "prompt"] = "json_schema"
     limit_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -157,7 +157,7 @@ def _parse_chunk(payload: Any, key: str) -> StreamChunk:
         raise EndpointFailed("the answer has an unknown format")
     tokens = _parse_tokens(payload.get("usage"))
     choices = _get_choices(payload)
-    if not choices:  # the event with the usage has none
+    if not choices:  # the event with the token usage has no choices
         return StreamChunk(tokens=tokens)
     choice = choices[0]
     message = choice.get(key) if isinstance(choice, dict) else None

@@ -14,7 +14,7 @@ MAX_DEPTH = 20
 THOUGHTS_START, THOUGHTS_END = "<think>", "</think>"
 # A brace in prose is seldom followed by a quotation mark.
 OPENING_BRACE = re.compile(r'\{(?=\s*["}])')
-# The possessive quantifier keeps the time linear. So does matching the quotation mark of a string without an end.
+# The possessive quantifier keeps the time linear. Matching the quotation mark of an unfinished string does so too.
 TOKEN_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],"]', re.DOTALL)
 CLOSING_BRACKETS = {"{": "}", "[": "]"}
 TRUNCATED_MESSAGE = "it breaks off"
@@ -27,7 +27,7 @@ class UnparseableOutput(Exception):
 
 
 def parse_structured_output(text: str, shape: type[Shape]) -> Shape:
-    """Parse the last valid object in a text; it is the last because models correct themselves.
+    """Parse the last valid object in a text. Earlier objects are ignored, because models correct themselves.
 
     Args:
         text: Text of the model.
@@ -105,16 +105,16 @@ def _extract_object(text: str, start: int) -> tuple[str, int]:
 def _parse_object(candidate: str, shape: type[Shape]) -> Shape:
     try:
         data = json.loads(candidate, strict=False, parse_constant=_reject_constant)
-        json.dumps(data, ensure_ascii=False).encode()  # an escape may be a lone surrogate, which cannot be stored
+        json.dumps(data, ensure_ascii=False).encode()  # raises ValueError for a lone surrogate, which cannot be stored
         return shape.model_validate(data)
     except ValidationError:
-        raise UnparseableOutput("its object has another shape") from None  # the cause would quote it
+        raise UnparseableOutput("its object has another shape") from None  # the original error would quote the answer
     except ValueError:
         raise UnparseableOutput("its object is not valid JSON") from None
 
 
 def _reject_constant(_: str) -> Any:
-    """Refuse NaN and the infinities, which are no JSON."""
+    """Refuse NaN and the infinities, which are not valid JSON."""
     raise ValueError
 
 
@@ -125,7 +125,7 @@ def _close_schema(node: Any) -> Any:
         return node
     if not isinstance(node.get("properties"), dict):
         return {key: _close_schema(value) for key, value in node.items() if key != "default"}
-    # The names of properties are no keywords: one may be called "default".
+    # Names of properties are not keywords of JSON Schema: a property may be called "default".
     properties = {name: _close_schema(value) for name, value in node["properties"].items()}
     others = {key: _close_schema(value) for key, value in node.items() if key not in ("default", "properties")}
     return {**others, "properties": properties, "required": list(properties), "additionalProperties": False}

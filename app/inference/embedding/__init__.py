@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Create ``Vectors`` at the first access: ``weights`` runs before NumPy is installed."""
+        """Create ``Vectors`` at the first access: the module ``weights`` runs where NumPy is not installed yet."""
         if name != "Vectors":
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import numpy as np
@@ -25,7 +25,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingIdentity:
-    """Identity of an embedding: two vectors are comparable only if theirs is equal. Search indexes store it.
+    """Identity of an embedding. Two vectors are comparable only if their identities are equal. Search indexes store it.
 
     Attributes:
         model: Name of the model.
@@ -94,7 +94,7 @@ class EmbeddingRejected(AppError):
 
 
 class ImageEmbedder(Protocol):
-    """Protocol of an embedder of images. The vectors are comparable with those of the ``Embedder`` it belongs to."""
+    """Protocol of an embedder of images. Its vectors are comparable with the vectors of its ``Embedder``."""
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
         """Embed images.
@@ -158,8 +158,8 @@ class Embedder(Protocol):
         Raises:
             EmbeddingUnavailable: The model does not answer; a retry may help.
             EmbeddingMismatch: The vectors have a wrong number or dimension.
-            EmbeddingRejected: The model refuses a text. ``fields["index"]`` is its index if it is a single one, and
-                ``fields["tokens"]`` the cost of the other texts so far.
+            EmbeddingRejected: The model refuses a text. If the model refuses a single text, ``fields["index"]`` is the
+                index of the text. ``fields["tokens"]`` is the number of tokens of the other texts so far.
         """
 
     async def embed_queries(self, texts: Sequence[str]) -> "Vectors":

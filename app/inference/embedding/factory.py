@@ -1,7 +1,7 @@
-"""Create the configured embedders: of plugins, of endpoints, and of the embedded model.
+"""Create the configured embedders: embedders of plugins, of endpoints, and of the embedded model.
 
 An embedder is imported only when it is chosen. An SDK takes a third of a second at the start and tens of megabytes. The
-embedded model needs an extra that an installation with endpoints need not have.
+embedded model needs the packages of ``carrel[embedded]``, which an installation with endpoints does not need.
 """
 
 from pathlib import Path
@@ -63,7 +63,7 @@ def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_lim
 
 
 def create_embedder(settings: EmbeddingSettings, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedder:
-    """Create the default embedder: of the configured plugin, otherwise of the endpoint, otherwise the embedded one.
+    """Create the default embedder: of the configured plugin, else of the endpoint, else of the embedded model.
 
     The call blocks.
 

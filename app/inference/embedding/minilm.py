@@ -35,7 +35,8 @@ MAX_CHARACTERS = 16_384
 """Maximum number of characters of a text that are tokenized. Ordinary text of 256 tokens has less than 2,000."""
 
 BULK_NICENESS = 10
-# White space, and signs that are separate words. "]" is excluded, because it ends marks such as "[SEP]".
+# White space, and characters that the tokenizer takes as separate words. "]" is excluded, because it ends special
+# tokens such as "[SEP]".
 _CUT_BEFORE = re.compile(r"[\s!-/:-@\[\\^_`{-~\u3400-\u4dbf\u4e00-\u9fff]")
 # The tokenizer uses about a hundred bytes for each token of a call, until the call returns.
 MAX_BATCH_CHARACTERS = 128 * 1024
@@ -124,7 +125,7 @@ class MiniLMEmbedder:
 
     @property
     def special_tokens(self) -> int:
-        """Number of special tokens: the marks of the beginning and the end."""
+        """Number of special tokens: one at the beginning and one at the end."""
         return SPECIAL_TOKENS
 
     @property
@@ -199,7 +200,7 @@ class MiniLMEmbedder:
         """Return the vector of a text, and the number of tokens that the model has read."""
         ids = self._tokenizer.encode(_replace_surrogates(text[:MAX_CHARACTERS])).ids
         if len(ids) > MAX_TOKENS:
-            ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # keep the mark of the end
+            ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # keep the special token at the end
         (vector,) = self._session.run(["embedding"], {"words": self._word_embeddings[ids]})[0]
         return np.asarray(vector, np.float32), len(ids)
 
@@ -225,9 +226,9 @@ def _create_session(tensors: Tensors, precision: Precision) -> onnxruntime.Infer
 def _load_tokenizer(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as exc:  # the library raises nothing narrower
+    except Exception as exc:  # the library raises no narrower class
         raise WeightsDamaged(f"{path} cannot be read: {exc}") from exc
-    # The file itself asks for 128 tokens, and for padding up to them.
+    # The file of the tokenizer requests truncation and padding to 128 tokens.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
@@ -239,7 +240,7 @@ def _split_batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
     remaining_characters = MAX_BATCH_CHARACTERS
     for position, text in enumerate(texts):
         for part in _split_text(text):
-            # Each text has a fixed cost too.
+            # Each text has a fixed cost in addition to its characters.
             remaining_characters -= len(part) + 16
             if remaining_characters < 0 and batch:
                 yield batch

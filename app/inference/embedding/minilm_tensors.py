@@ -81,8 +81,8 @@ def map_file(path: Path) -> mmap.mmap:
 def read_checkpoint(mapping: mmap.mmap) -> Tensors:
     """Return views into the mapping of a safetensors file, with the names and shapes of ``list_tensor_shapes``.
 
-    The format: eight bytes of header length, a JSON header of dtype, shape and offsets a tensor, then the data.
-    Raises WeightsDamaged.
+    The file has eight bytes for the length of the header, a JSON header with type, shape and offsets of each tensor,
+    and the data. Raises WeightsDamaged.
     """
     try:
         (length,) = struct.unpack_from("<Q", mapping)
@@ -110,9 +110,9 @@ def _view_tensor(
 
 
 def prepare_tensors(checkpoint: Tensors, precision: Precision) -> Tensors:
-    """Return the tensors that the graph of this precision declares: views for fp32, new small ones for int8.
+    """Return the tensors that the graph of this precision declares: views for fp32, new small tensors for int8.
 
-    The word embeddings are not among them: the graph takes a text's rows of them as its input.
+    The word embeddings are not among these tensors: the input of the graph is the rows for the tokens of a text.
     Quantisation is symmetric with one scale per output, and the matrix is laid out (inputs, outputs).
     """
     tensors = {name: tensor for name, tensor in checkpoint.items() if name != WORD_EMBEDDINGS}

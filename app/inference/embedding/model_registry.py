@@ -17,13 +17,13 @@ logger = get_logger(__name__)
 
 @lru_cache(maxsize=100)
 def compute_model_key(identity: EmbeddingIdentity) -> UUID:
-    """Return a key of an embedding identity: vectors are comparable if it is equal."""
+    """Return a key of an embedding identity. Vectors with equal keys are comparable."""
     return derive_id("embedding model", *astuple(identity))
 
 
 @dataclass(frozen=True, slots=True)
 class Embedders:
-    """All embedding models; ``default`` is used if no model is named, and is never among ``additional``."""
+    """All configured embedders. ``default`` is used if no model is named; ``additional`` does not contain it."""
 
     default: Embedder
     additional: Sequence[Embedder] = ()
@@ -39,12 +39,12 @@ class Embedders:
         return [embedder.identity for embedder in self.all]
 
     def find_by_identity(self, identity: Mapping[str, Any]) -> Embedder | None:
-        """Return the model of a stored index's identity, or None if no configured model has it."""
+        """Return the embedder with the identity of a search index, or None if no configured embedder has it."""
         expected = EmbeddingIdentity.from_index_identity(identity)
         return next((embedder for embedder in self.all if embedder.identity == expected), None)
 
     def find_by_key(self, key: UUID) -> Embedder | None:
-        """Return the model whose ``compute_model_key`` is this key, or None if no configured model has it."""
+        """Return the embedder with this ``compute_model_key``, or None if no configured embedder has this key."""
         return next((embedder for embedder in self.all if compute_model_key(embedder.identity) == key), None)
 
     def get_by_name(self, model: str | None, dimensions: int | None) -> Embedder:
@@ -69,7 +69,7 @@ class Embedders:
         raise InvalidInputError(f"{name} has {sizes} dimensions.", loc=("body", "embedding", "dimensions"))
 
     async def check(self) -> None:
-        """Check each model; a model that does not answer now is a warning.
+        """Check each model, and log a warning for a model that does not answer now.
 
         Raises EmbeddingMismatch, EmbeddingRejected.
         """

@@ -29,10 +29,11 @@ from app.inference.openai_client import build_headers, create_openai_client, is_
 
 FIRST_BATCH_SIZE = 64
 IMAGE_BATCH_SIZE = 8
-# Providers refuse requests with more than 120,000 to 300,000 tokens; the estimate is rather too high.
+# Providers refuse requests with more than 120,000 to 300,000 tokens. Estimates of tokens are rather too high than too
+# low.
 MAX_BATCH_TOKENS = 100_000
 # Status codes of a request that is too large. The same codes can mean a text that the server refuses, and only halving
-# distinguishes the two.
+# the batch distinguishes the two cases.
 TOO_LARGE_STATUS_CODES = frozenset({400, 413, 422})
 
 
@@ -116,14 +117,15 @@ class OpenAIEmbedder:
             api_key: API key; None if the endpoint needs none.
             model: Name of the model.
             dimensions: Number of dimensions of the vectors.
-            send_dimensions: Whether requests contain the number of dimensions, for shortened vectors.
+            send_dimensions: Whether requests contain the number of dimensions, so that a model with variable dimensions
+                shortens its vectors.
             max_tokens: Maximum number of tokens of a text.
             query_prefix: Text that is added before every query.
             document_prefix: Text that is added before every text of a document.
             timeout_seconds: Timeout of a request.
-            format_setting_name: Returns the name of the setting of a field, for error messages.
+            format_setting_name: Returns the name of the environment variable of a settings field, for error messages.
             image_format: Format of images in requests; None if the endpoint takes no images.
-            rate_limiter: Rate limiter; without one only the endpoint limits the calls.
+            rate_limiter: Rate limiter; without a rate limiter, only the endpoint limits the calls.
         """
         self._format_setting_name = format_setting_name
         self._headers = build_headers(api_key)
@@ -263,7 +265,7 @@ class OpenAIEmbedder:
     async def _send_request(self, task: EmbeddingTask, start: int, end: int) -> None:
         """Send one request when the rate limit allows it.
 
-        Raises EndpointFailed if a retry may help; otherwise like ``_request_with_retries``.
+        Raises EndpointFailed if a retry may help; otherwise the errors of ``_request_with_retries``.
         """
         self._breaker.check()
         expected = sum(task.counts[start:end])
@@ -293,7 +295,8 @@ class OpenAIEmbedder:
     async def _post(self, body: dict[str, Any]) -> Any:
         """Return the decoded reply. Raises EndpointFailed, and APIStatusError for a refusal."""
         try:
-            # The raw reply, because the openai package converts base64 into lists of Python floats and checks nothing.
+            # The code reads the raw reply, because the openai package converts base64 into lists of Python floats and
+            # checks nothing.
             reply = await self._client.embeddings.with_raw_response.create(
                 model=self._identity.model,
                 dimensions=self._dimensions,
@@ -319,7 +322,7 @@ class OpenAIEmbedder:
 
 
 def _compute_delay(retry_policy: RetryPolicy, attempt: int, requested: float | None) -> float:
-    """Return the seconds before the next attempt: slightly more than requested, otherwise exponential with jitter."""
+    """Return the seconds before the next attempt: slightly more than requested, or else exponential with jitter."""
     if requested is not None:
         return _add_jitter(requested)
     backoff = min(retry_policy.max_delay_seconds, retry_policy.first_delay_seconds * 2.0 ** (attempt - 1))

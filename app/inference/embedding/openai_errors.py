@@ -1,4 +1,4 @@
-"""Errors for refusals of an OpenAI-compatible embedding endpoint. They do not quote it, as it may repeat the text."""
+"""Errors for refusals of an OpenAI-compatible embedding endpoint. They never quote the reply: it may repeat a text."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def create_rejection(
 
     Args:
         error: Response of the endpoint.
-        format_setting_name: Returns the name of the setting of a field.
+        format_setting_name: Returns the name of the environment variable of a settings field.
         fields: Further fields of the error, such as the index of the refused text.
     """
     code = f", {error.code}" if error.code and CODE_PATTERN.fullmatch(error.code) else ""

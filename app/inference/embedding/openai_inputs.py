@@ -11,8 +11,9 @@ from app.inference.embedding import ImageFile
 from app.inference.embedding.token_estimate import estimate_tokens
 
 MARK_TOKENS = 8
-# Patches of 28 pixels of the largest image that ingestion creates, of 1568 by 1568 pixels. Models such as Qwen count
-# them as tokens; models that count otherwise report their number in the reply.
+# Estimated tokens of an image: patches of 28 by 28 pixels of the largest image that ingestion creates (1568 by 1568
+# pixels). Models such as Qwen count patches as tokens. Models that count otherwise report the number of tokens in the
+# reply.
 IMAGE_TOKENS = 56 * 56
 MAX_IMAGE_TOKENS = 100_000
 
@@ -54,7 +55,7 @@ class TextInputs:
 
 @dataclass(frozen=True, slots=True)
 class ImageInputs:
-    """Images; with the format ``messages`` a span contains one image."""
+    """Images of one call. In the format ``messages``, each request contains one image."""
 
     images: Sequence[ImageFile]
     image_format: ImageInputFormat
@@ -73,5 +74,5 @@ class ImageInputs:
         return {"input": omit, "extra_body": {"messages": [message]}}
 
     def compute_max_tokens(self, start: int, end: int) -> int:
-        """Return an upper bound far above the count of any model."""
+        """Return an upper bound far above the number of tokens that any model counts."""
         return MAX_IMAGE_TOKENS * (end - start)

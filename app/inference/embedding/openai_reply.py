@@ -74,18 +74,18 @@ def _decode_vector(embedding: Any) -> npt.NDArray[np.float32]:
         if isinstance(embedding, str):
             return np.frombuffer(base64.b64decode(embedding, validate=True), np.dtype("<f4"))
         vector = np.asarray(embedding, np.float64)
-    except (ValueError, TypeError, OverflowError) as exc:  # the last for an integer that no float holds
+    except (ValueError, TypeError, OverflowError) as exc:  # OverflowError: an integer beyond the range of a float
         raise UnusableReply("an embedding is neither numbers nor base64") from exc
     if vector.ndim != 1:
         raise UnusableReply("an embedding is not a list of numbers")
-    with np.errstate(over="ignore"):  # too large numbers become infinite, and are refused later
+    with np.errstate(over="ignore"):  # numbers that are too large become infinite; a later check refuses them
         return vector.astype(np.float32)
 
 
 def _normalize(vectors: Vectors) -> Vectors:
     if not np.isfinite(vectors).all():
         raise UnusableReply("an embedding contains numbers that are not finite")
-    # In double precision, because the square of a large float32 overflows.
+    # The norm is computed in double precision, because the square of a large float32 overflows.
     norms = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     if not norms.all():
         raise UnusableReply("an embedding is zero")

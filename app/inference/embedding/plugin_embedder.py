@@ -65,7 +65,7 @@ def create_plugin_embedder(name: str, settings: EmbeddingSettings) -> Embedder:
 
 
 def _find_problem(embedder: Any) -> str:
-    """Return the problem of an embedder, or an empty text."""
+    """Return the reason why an embedder is not usable, or an empty text if it is usable."""
     if not isinstance(embedder.identity, EmbeddingIdentity):
         return "has no EmbeddingIdentity"
     if not 1 <= embedder.identity.dimensions <= MAX_DIMENSIONS:
@@ -114,7 +114,7 @@ class PluginEmbedder:
         return self._normalize_vectors(await self._call_plugin(self.inner.embed_queries, texts), len(texts))
 
     async def embed_images(self, images: Sequence[ImageFile], *, interactive: bool = False) -> Embeddings:
-        """Embed images; needs an ``image_embedder``. Raises as ``embed_documents``."""
+        """Embed images; the plugin must have an ``image_embedder``. Raises the errors of ``embed_documents``."""
         if (inner := self._inner_image_embedder) is None:
             raise EmbeddingRejected(f"The embedder {self.name!r} takes no images.")
         embed = partial(inner.embed_images, interactive=interactive)

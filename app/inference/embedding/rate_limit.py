@@ -1,4 +1,4 @@
-"""Rate limits for calls of an endpoint: limits per minute that all processes share, and pauses that it requests."""
+"""Rate limits for calls of an endpoint: shared limits per minute, and pauses that the endpoint requests."""
 
 from typing import Protocol
 from uuid import UUID, uuid5
@@ -88,7 +88,7 @@ class SharedRateLimiter:
 
     @property
     def max_tokens(self) -> int | None:
-        """Maximum number of tokens of one call: one share, so that a call leaves tokens for queries."""
+        """Maximum number of tokens of one call: a share of the limit, so that tokens for queries remain."""
         limit = self._tokens_per_minute
         return None if limit is None else max(1, limit // SHARES_PER_MINUTE)
 

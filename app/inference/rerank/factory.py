@@ -1,4 +1,4 @@
-"""Create the configured reranker: one of a plugin, or an endpoint."""
+"""Create the configured reranker: the reranker of a plugin, or of an endpoint."""
 
 from app.inference.rerank import Reranker
 from app.settings.rerank import RerankSettings

@@ -13,15 +13,16 @@ from app.inference.rerank import RerankUnavailable
 from app.inference.rerank.dialect import RerankDialect, RerankRequest
 from app.inference.rerank.response import parse_scores
 
-# A search gives up long before an endpoint does: after this time, giving up counts as a failure of the endpoint.
+# Seconds after which a cancelled call counts as a failure of the endpoint. A search cancels its call long before the
+# endpoint reports a timeout.
 HANG_TIMEOUT_SECONDS = 0.5
 # Status codes for a request that is too large.
 TOO_LARGE_STATUS_CODES = frozenset({413, 422})
 # Status codes for which a retry may help. TEI returns 424 if the model failed.
 RETRYABLE_STATUS_CODES = frozenset({408, 424, 425})
-# Some endpoints return the texts, and JSON may write a character as six.
+# Some endpoints repeat the texts in the reply, and JSON may escape a character as six characters.
 BASE_ANSWER_BYTES, ANSWER_BYTES_PER_REQUEST_BYTE = 64 * 1024, 6
-# Errors of a kept connection that the server has closed.
+# Errors of a pooled connection that the server has closed.
 STALE_CONNECTION_ERRORS = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 NUMBER_PATTERN = re.compile(r"\d{1,4}")
 
@@ -56,11 +57,11 @@ class HttpReranker:
             max_documents: Maximum number of texts of a request; None uses the limit of the dialect.
             max_characters: Number of characters to which texts are cut.
         """
-        # Not compressed: a small answer must not become a large one.
+        # Answers must not be compressed, so that a small answer cannot unpack to a large one.
         headers = {"Accept": "application/json", "Accept-Encoding": "identity", "Content-Type": "application/json"}
         if api_key:
             headers["Authorization"] = f"Bearer {api_key}"
-        # Without timeouts, because the caller limits the whole call; it follows no redirects.
+        # The client has no timeouts, because the caller limits the whole call. It follows no redirects.
         self._client = httpx2.AsyncClient(headers=headers, timeout=None)
         self._url = url
         self._dialect = dialect
@@ -101,11 +102,11 @@ class HttpReranker:
         await self._client.aclose()
 
     def _truncate(self, text: str) -> str:
-        """Truncate a text without leading white space; lone surrogates are replaced: no endpoint encodes them."""
+        """Remove leading white space, truncate, and replace lone surrogates, which no endpoint can encode."""
         return text.lstrip()[: self._max_characters].encode("utf-8", "replace").decode()
 
     async def _score_all(self, query: str, texts: Sequence[str], top_n: int) -> dict[int, float]:
-        """Score one batch after the other: a search that fills the queue of the model delays all others."""
+        """Score one batch after the other, so that a search cannot fill the model's queue and delay other searches."""
         scores: dict[int, float] = {}
         start = 0
         while start < len(texts):
@@ -155,11 +156,11 @@ class HttpReranker:
             raise EndpointFailed("the answer is not JSON") from exc
 
     async def _post(self, body: bytes) -> bytes:
-        """Return the body of a successful answer. Raises as ``_request_json``, and httpx2.HTTPError."""
+        """Return the body of a successful answer. Raises the errors of ``_request_json``, and httpx2.HTTPError."""
         max_bytes = BASE_ANSWER_BYTES + ANSWER_BYTES_PER_REQUEST_BYTE * len(body)
         answer = bytearray()
         async with self._client.stream("POST", self._url, content=body) as reply:
-            if reply.status_code != httpx2.codes.OK:  # a redirect as well: whom to ask is configured
+            if reply.status_code != httpx2.codes.OK:  # redirects too: only the configured endpoint gets texts
                 raise _create_failure(reply)
             async for part in reply.aiter_raw():
                 answer += part
@@ -169,7 +170,7 @@ class HttpReranker:
 
 
 def _create_failure(reply: httpx2.Response) -> EndpointFailed | RerankUnavailable:
-    """Create the error of a failure that may be retried, or of a refusal. The endpoint's words may repeat the texts."""
+    """Create the error of a failure or a refusal, without the endpoint's message, which may repeat the texts."""
     status = reply.status_code
     if status in TOO_LARGE_STATUS_CODES:
         return RerankInputTooLarge(reason="refused")
@@ -186,6 +187,6 @@ def _create_failure(reply: httpx2.Response) -> EndpointFailed | RerankUnavailabl
 
 
 def _parse_retry_after(reply: httpx2.Response) -> float | None:
-    """Return the seconds of a Retry-After, or None if it is no number."""
+    """Return the seconds of a Retry-After header, or None if its value is not a number."""
     value = reply.headers.get("retry-after", "")
     return float(value) if NUMBER_PATTERN.fullmatch(value) else None

@@ -1,4 +1,4 @@
-"""Jina's ``POST /v1/rerank``: like Cohere's, but it returns the documents unless the request forbids it."""
+"""Format of Jina's ``POST /v1/rerank``: like Cohere's format, but a request must ask for replies without texts."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -49,7 +49,7 @@ def create_plugin_reranker(name: str, settings: RerankSettings) -> Reranker:
 
 
 def _find_problem(reranker: Any) -> str:
-    """Return the missing parts of a reranker, or an empty text."""
+    """Return the reason why a reranker is not usable, or an empty text if it is usable."""
     missing = [part for part in ("rerank", "close") if not callable(getattr(reranker, part, None))]
     return f"has no {missing[0]}" if missing else ""
 

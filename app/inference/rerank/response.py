@@ -40,8 +40,8 @@ def check_scores(pairs: Iterable[tuple[Any, Any]], count: int) -> dict[int, floa
         Finite scores by position of their text.
 
     Raises:
-        EndpointFailed: A position is unknown or appears twice, so that no score is reliable. Also if a score is not a
-            number, or no score is left.
+        EndpointFailed: A position is unknown or appears twice, so that no score is reliable; a score is not a number;
+            or no score is left.
     """
     scores: dict[int, float] = {}
     visited: set[int] = set()
@@ -61,7 +61,7 @@ def check_scores(pairs: Iterable[tuple[Any, Any]], count: int) -> dict[int, floa
 
 
 def _parse_position(position: Any) -> int:
-    """Return a position, or -1 if the value is none; numpy's numbers are not int."""
+    """Return a position as an int, which may be a NumPy integer, or -1 if the value is not a position."""
     return -1 if isinstance(position, bool) or not isinstance(position, Integral) else int(position)
 
 
@@ -72,5 +72,5 @@ def _parse_score(score: Any) -> float:
         raise EndpointFailed("a score is not a number")
     try:
         return float(score)
-    except OverflowError:  # a whole number of hundreds of digits
+    except OverflowError:  # an integer with hundreds of digits
         return math.inf

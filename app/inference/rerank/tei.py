@@ -1,4 +1,4 @@
-"""Hugging Face's Text Embeddings Inference: ``POST /rerank``; one model, and its own limit of 32 texts."""
+"""Format of ``POST /rerank`` of Hugging Face's Text Embeddings Inference (TEI): one model, 32 texts per request."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""vLLM's ``POST /rerank``: like Cohere's, but it refuses too long texts unless the request asks to truncate them."""
+"""Format of vLLM's ``POST /rerank``: like Cohere's format, but a request must ask for the truncation of long texts."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from app.inference.rerank.dialect import RerankRequest
 
 
 def build_body(request: RerankRequest) -> Mapping[str, Any]:
-    """Build the body; -1 means the maximum length of the model."""
+    """Build the body of a request that truncates texts to the model's maximum length (-1)."""
     return {**cohere.build_body(request), "truncate_prompt_tokens": -1}
 
 

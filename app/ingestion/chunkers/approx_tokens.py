@@ -18,8 +18,9 @@ def approximate_tokens(texts: Sequence[str]) -> list[int]:
 def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, tools: ChunkTools) -> ChunkerOutput:
     """Pack chunks like the headered chunker, with estimated sizes.
 
-    If a chunk has more tokens than the model reads, all chunks are packed again. The size of a text is then the greater
-    of two numbers: the estimate, and the exact number of tokens scaled from the model's limit to ``max_tokens``.
+    If a chunk has more tokens than the model reads, all chunks are packed again. The size of a text is then its
+    estimate, or its scaled exact number of tokens if that is greater. The scale maps the model's limit to
+    ``max_tokens``.
 
     Args:
         tree: Tree of the document.

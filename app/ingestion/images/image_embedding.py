@@ -89,7 +89,7 @@ class DocumentImageEmbedder:
         return replace(chunked, vectors={**chunked.vectors, **vectors_by_position}, warnings=warnings)
 
     async def _load_or_embed(self, sources: Mapping[bytes, ImageSource]) -> dict[bytes, Vectors]:
-        """Return the vectors by image hash: checkpointed ones of earlier attempts, and new ones for all other images.
+        """Return the vectors by image hash: checkpointed vectors of earlier attempts, new vectors for all other images.
 
         Missing images, and images that the model refuses, have no vector.
         """

@@ -63,7 +63,7 @@ class SwapRepository:
             await self.session.fetch_rows(_SET_LANGUAGE, values)
 
     async def _update_chunk_counts(self) -> None:
-        """Set the number of chunks of each document to that of the new generation."""
+        """Set the number of chunks of each document to its number of chunks in the new generation."""
         rows = await self.session.fetch_rows(_COUNT_CHUNKS, self._params)
         for start in range(0, len(rows), BATCH_SIZE):
             batch = rows[start : start + BATCH_SIZE]

@@ -45,7 +45,7 @@ class HitLoader:
     explain: bool
 
     async def load_hits(self, ranking: Ranking, *, retriever: RetrieverName = "lexical") -> list[Hit]:
-        """Load the best hits. The next ones replace deleted, expired and merged hits.
+        """Load the best hits. The next hits of the ranking replace deleted, expired and merged hits.
 
         Args:
             ranking: Ranked list of the strategy.

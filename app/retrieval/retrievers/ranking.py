@@ -76,7 +76,7 @@ class Ranking:
     model_query_vectors: Sequence[ModelQueryVectors] = ()
 
     def without_extra_lookups(self) -> Self:
-        """Return a copy that looks up no more cosines, because the dense retriever may be the one that failed."""
+        """Return a copy that looks up no further cosines, because the dense retriever may have failed."""
         return replace(self, vector=None, model_query_vectors=())
 
     def get_scores(self, hits: Sequence[tuple[ChunkKey, float]]) -> list[Scores]:

@@ -51,7 +51,7 @@ async def analyze_queries(
         search_run: Collector of the warning if there are too many terms.
 
     Returns:
-        The terms of the first text in all indexes, then those of the next text.
+        The terms of the first text in all indexes, then the terms of the next text.
     """
     language_sets = {tuple(index.languages) for index in indexes}
     if sum(map(len, texts)) * sum(map(len, language_sets)) <= MAX_INLINE_CHARACTERS:

@@ -225,7 +225,7 @@ def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen:
         chosen: True for each chosen candidate.
 
     Returns:
-        The decisions: chosen ones first, then by score, ties by name.
+        The decisions, with chosen knowledge bases first, then by score, ties by name.
     """
     scores = _compute_scores(filtered.candidates, similarities)
     compared = _find_compared(filtered, scores)

@@ -1,4 +1,4 @@
-"""Cache of routing profiles in each process: a tenant's own profiles and shared ones."""
+"""Cache of routing profiles in each process: the profiles of a tenant, and the shared profiles that the tenant uses."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

@@ -110,7 +110,7 @@ class PendingRoute:
 
 @dataclass(frozen=True, slots=True)
 class _RoutingChoice:
-    """Candidates of a search, and the embedding models that have more than ``top_n`` of them."""
+    """Candidates of a search, and the embedding models that have more than ``top_n`` candidates."""
 
     profiles: TenantProfiles
     candidates: FilteredCandidates
@@ -206,7 +206,7 @@ class Router:
     async def _load_views(
         self, session: Session, chosen: Flags, candidates: FilteredCandidates
     ) -> Sequence[KnowledgeBaseView]:
-        """Load the chosen knowledge bases. If there are too many, those with a profile or with documents come first."""
+        """Load the chosen knowledge bases. If there are too many, prefer those with a profile or documents."""
         if candidates.candidates.is_incomplete:
             self.search_run.warn(ROUTING_LIMIT_REACHED)
         ids = candidates.get_ids(chosen)

@@ -28,7 +28,7 @@ STRATEGIES: dict[str, Strategy[Any]] = {
 
 @cache
 def load_strategies() -> Mapping[str, Strategy[Any]]:
-    """Load the built-in strategies and those of plugins, once in a process."""
+    """Load the built-in strategies and the strategies of plugins, once in a process."""
     return merge_plugins(GROUP, STRATEGIES, wrap_plugin_strategy, reserved=STRATEGY_ALIASES)
 
 

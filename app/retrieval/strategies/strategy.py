@@ -308,8 +308,8 @@ class Strategy(Generic[OptionsT]):
         description: One sentence for ``GET /v1/capabilities``.
         options: Pydantic model of the options, with ``extra="forbid"`` and a default for each field.
         run: Coroutine function that searches and returns the hits, best first, ties by document and chunk index.
-        transformers: Function of the options that returns the transformers to run before the search, after those that
-            the search names.
+        transformers: Function of the options that returns transformers to run before the search, after the transformers
+            that the search names.
     """
 
     name: str

@@ -39,7 +39,7 @@ TRANSFORMERS: dict[str, Transformer[Any]] = {
 
 @cache
 def load_transformers() -> Mapping[str, Transformer[Any]]:
-    """Load the built-in transformers and those of plugins, once in a process."""
+    """Load the built-in transformers and the transformers of plugins, once in a process."""
     return merge_plugins(GROUP, TRANSFORMERS, wrap_plugin_transformer)
 
 
@@ -108,7 +108,7 @@ def _sort_steps(steps: Sequence[TransformerStep]) -> list[TransformerStep]:
 def resolve_strategy_steps(
     name: str, requested: Sequence[NamedTransformer], search_run: SearchRun
 ) -> list[TransformerStep]:
-    """Resolve the transformers of a strategy to steps; unusable ones are left out with a notice."""
+    """Resolve the transformers of a strategy to steps. Leave out unusable transformers, with a notice."""
     named = [(item, {}) if isinstance(item, str) else item for item in requested]
     stored = [{"name": step, "options": options} for step, options in named]
     return resolve_stored_steps(stored, search_run, owner=f"strategy {name!r}") or []

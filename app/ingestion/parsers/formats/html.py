@@ -69,7 +69,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         options: Options and limits.
 
     Returns:
-        The blocks of the page. The title is that of the page, else the first heading of level 1.
+        The blocks of the page. The title comes from the page's ``<title>``, else from the first heading of level 1.
 
     Raises:
         TextTooLong: The page has more characters or nodes than the limits allow.

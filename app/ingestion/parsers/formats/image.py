@@ -128,7 +128,7 @@ def _open_frame(path: Path, number: int) -> Image.Image:
 def _count_pages(image: Image.Image, options: ParseOptions) -> int:
     """Return the number of pages: 1 for every format except TIFF, whose frames are pages and not an animation.
 
-    Raises TextTooLong if the first page has too many pixels, TooManyPages.
+    Raises TextTooLong if the first page has too many pixels, and TooManyPages if the file has too many pages.
     """
     if image.width * image.height > MAX_MEGAPIXELS * 1_000_000:
         raise _create_too_large_error()

@@ -138,7 +138,7 @@ def _list_children(part: Message) -> list[Message]:
 
 
 def _choose_alternative(alternative: Message) -> Message:
-    """Return the alternative with plain text, else the one with HTML, else the last one, which is the richest."""
+    """Return the alternative with plain text, else the alternative with HTML, else the last (richest) alternative."""
     children = _list_children(alternative)
     for kind in _TEXT_TYPES:
         for child in children:

@@ -51,7 +51,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         options: Options and limits.
 
     Returns:
-        The blocks, slide by slide. The title is that of the file's properties, else the first slide title.
+        The blocks, slide by slide. The title comes from the file's properties, else from the first slide title.
 
     Raises:
         CorruptFile: The file is damaged, and no slide can be read.

@@ -83,7 +83,7 @@ def read_diagram_lines(root: Element) -> list[str]:
         root: Root element of a diagram data part.
 
     Returns:
-        The text of each paragraph, in the order of the file, without the empty ones.
+        The text of each paragraph that is not empty, in the order of the file.
     """
     lines = []
     for point in iter_children(find_child(root, "dgm:ptLst"), "dgm:pt"):

@@ -60,7 +60,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         options: Options and limits.
 
     Returns:
-        The blocks in reading order. The title is that of the file's properties, else the first heading of level 1.
+        The blocks in reading order. The title comes from the file's properties, else from the first heading of level 1.
 
     Raises:
         CorruptFile: The file is damaged, or has no document part.
@@ -121,7 +121,7 @@ class _DocxReader:
     def read_document(self) -> None:
         """Read the headers, the body and the footers.
 
-        Raises CorruptFile if the document has no body, TextTooLong.
+        Raises CorruptFile if the document has no body, and TextTooLong if a table is too large.
         """
         body = find_child(self._root, "w:body")
         if body is None:
@@ -318,7 +318,7 @@ def _is_page_number(line: str) -> bool:
 
 
 def _iter_table_parts(element: Element, tag: str) -> Iterator[Element]:
-    """Yield the rows of a table or the cells of a row, including those in content controls and revision marks.
+    """Yield the rows of a table or the cells of a row, including parts inside content controls and revision marks.
 
     The parts of nested tables are left out.
     """

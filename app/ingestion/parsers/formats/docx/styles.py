@@ -53,9 +53,9 @@ class Styles:
     def get_heading_level(self, properties: Element | None) -> int:
         """Return the level of a heading from 1, or 0 for ordinary text.
 
-        The level is the outline level of the paragraph, else that of its style or the nearest style that it is based
-        on. A style without an outline level can be a heading by its name: built-in styles have English names in Word of
-        every language.
+        The level is the outline level of the paragraph, else of the paragraph's style, else of the nearest style on
+        which that style is based. A style without an outline level can be a heading by its name: built-in styles have
+        English names in Word of every language.
         """
         outline = get_int_attribute(find_child(properties, "w:outlineLvl"), "val")
         if outline is None:

@@ -60,7 +60,7 @@ class PdfPage:
         rotation: Clockwise rotation in degrees from the lines' coordinates to the displayed page.
         issue: Reason why the page has no text; None if there is nothing to report.
         is_ocr: Whether the lines are from OCR.
-        size_scale: Factor that makes the font sizes of OCR lines comparable with those of other pages.
+        size_scale: Factor that makes the font sizes of OCR lines comparable with the font sizes of other pages.
         images: Images on the page.
     """
 

@@ -47,7 +47,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         options: Options and limits.
 
     Returns:
-        The blocks in reading order. The title is that of the file's metadata, else the first heading.
+        The blocks in reading order. The title comes from the file's metadata, else from the first heading.
 
     Raises:
         EncryptedFile: The file needs a password.
