@@ -33,7 +33,7 @@ class AgentRepository:
         return [_binding_from_row(row) for row in await self.session.fetch_rows(_PAGE, values)]
 
     async def lock_knowledge_bases(self, knowledge_base_ids: Sequence[UUID]) -> list[UUID]:
-        """Lock knowledge bases, and return the existing ones in the same order.
+        """Lock knowledge bases, and return the ids that exist, in the same order.
 
         The deletion of a locked knowledge base waits until the transaction ends.
         """

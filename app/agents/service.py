@@ -92,7 +92,7 @@ class AgentService:
 
         Args:
             agent_id: ID that the agent's platform gives the agent.
-            knowledge_base_ids: New knowledge bases; None keeps the present ones.
+            knowledge_base_ids: New knowledge bases; None keeps the present knowledge bases.
             changes: New values of search settings; other settings stay.
 
         Raises:

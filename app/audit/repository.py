@@ -19,7 +19,7 @@ _COLUMNS = _NAMES.split()
 def build_insert_event_sql(tenant_id: str, source: str, *, object_ids: str, kb_id: str) -> str:
     """Return the SQL that inserts an event for each row of ``source``, to be embedded in the statement of the change.
 
-    The parameters of the SQL are those of ``build_event_values``. All arguments are SQL constants of the caller.
+    ``build_event_values`` returns the parameters of the SQL. All arguments are SQL constants of the caller.
 
     Args:
         tenant_id: The expression of the tenant's id.

@@ -1,4 +1,4 @@
-"""Audit of failed sign-ins: recorded in memory, and written in the background with equal attempts as one event."""
+"""Audit of failed sign-ins. A background task writes equal attempts as one event."""
 
 import asyncio
 from collections import Counter

@@ -106,8 +106,10 @@ class Purger:
     async def _drop_sql_views(
         self, tenant_id: UUID, kb_id: UUID, *, receipt_tenant_id: UUID, deletion_id: UUID
     ) -> None:
-        """Drop the SQL views of a knowledge base. The receipt records the database roles that cannot be dropped yet.
-        The removal of rows and originals does not wait for these roles.
+        """Drop the SQL views of a knowledge base.
+
+        The receipt records the database roles that cannot be dropped yet. The removal of rows and originals does not
+        wait for these roles.
         """
         remaining_ids = await self.sql_views.drop_all(tenant_id, kb_id)
         if remaining_ids:
@@ -152,7 +154,7 @@ class Purger:
         await self.objects.delete_prefix(prefix)
         async with db.transaction() as session:
             remaining = await ResidueRepository(session, db.tenant_id).count_tenant_rows()
-            await ReceiptRepository(session, db.tenant_id).close_all()  # their jobs and contents are deleted
+            await ReceiptRepository(session, db.tenant_id).close_all()  # all contents are deleted
         remaining["objects"] = await count_objects(self.objects, [prefix])
         remaining["database_roles"] = await self._remove_roles(SYSTEM_TENANT, deletion_id)
         async with self.database.transaction(SYSTEM_TENANT) as session:

@@ -29,11 +29,12 @@ class PurgeRepository:
     async def remove_documents(self, kb_id: UUID, documents: Sequence[UUID]) -> int:
         """Delete documents with all rows that depend on them.
 
-        The sums over the search indexes are not changed, because the search indexes are deleted as a whole.
+        Sums over a search index, such as document frequencies, are not changed, because the search index is deleted as
+        a whole.
 
         Args:
             kb_id: The knowledge base.
-            documents: The documents.
+            documents: The documents to delete.
 
         Returns:
             The number of documents that were made from stored files, which are retained.

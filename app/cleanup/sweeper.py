@@ -204,7 +204,7 @@ class Sweeper:
 
 
 def _group_by_tenant(batch: Iterable[StoredObject], limit: datetime) -> dict[UUID, dict[str, UUID]]:
-    """Return the document ids of old objects by key, grouped by tenant."""
+    """Return the document ids by object key of old objects, grouped by tenant."""
     documents_by_tenant: dict[UUID, dict[str, UUID]] = {}
     for stored_object in batch:
         owner = _parse_owner(stored_object.key)

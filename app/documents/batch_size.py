@@ -13,7 +13,7 @@ def take_until_chunks(documents: Iterable[tuple[UUID, int]], max_chunks: int) ->
 
     Args:
         documents: Document ids, each with the document's number of chunks.
-        max_chunks: The document that reaches this number is the last one, so the sum may exceed it.
+        max_chunks: The document that reaches this number is the last document, so the sum may exceed the number.
 
     Returns:
         The ids, in the given order.

@@ -17,7 +17,7 @@ _PROMOTION_ORDER = (
 
 
 def promote_document(document: DocumentRow, scope: DocumentScope) -> bool:
-    """Set a document's scope to a wider one.
+    """Set a document's scope to a wider scope.
 
     Args:
         document: The row to change.
@@ -27,7 +27,7 @@ def promote_document(document: DocumentRow, scope: DocumentScope) -> bool:
         False if the document has this scope already.
 
     Raises:
-        InvalidInputError: The new scope is not wider than the present one.
+        InvalidInputError: The new scope is not wider than the present scope.
     """
     if scope.to_key(loc=("body", "scope")) == document.scope_key:
         return False

@@ -237,7 +237,7 @@ update {table} l
  where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d
    and l.tenant_id = c.tenant_id and l.index_id = c.index_id and l.chunk_id = c.id"""
 # Document frequencies of scopes that are private are counted for each scope. If a document changes its scope, its
-# chunks are subtracted from the former scope and added to the new one.
+# chunks are subtracted from the former scope and added to the new scope.
 _MOVE_FREQUENCIES = parse_statement("""
 with moved as (
   select l.index_id, l.scope_key, l.keys from chunk c

@@ -10,7 +10,7 @@ from app.db.models.tenant_data import DocumentRow
 from app.db.statements import Record
 
 _COLUMNS = DocumentRow.__table__.columns
-# Columns are named, because a newer version of the service may have added columns that this one does not know.
+# Columns are named, because a newer version of the service may have added columns that this version does not know.
 _COLUMN_NAMES = tuple(column.name for column in _COLUMNS)
 DOCUMENT_COLUMNS = ", ".join(_COLUMN_NAMES)
 _JSON_COLUMNS = tuple(column.name for column in _COLUMNS if isinstance(column.type, JSONB))

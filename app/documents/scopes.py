@@ -78,7 +78,7 @@ class DocumentScope:
         """Return the keys of all scopes that a search with these ids reads.
 
         Returns:
-            The keys of the shared level and the tenant's level, then one for each level that the ids name.
+            The keys of the shared level and the tenant's level, then a key for each level that the ids name.
         """
         keys = [_SHARED_KEY] if self.shared else [_SHARED_KEY, _TENANT_KEY]
         if self.user_id is not None:

@@ -232,7 +232,7 @@ class DocumentService:
             SharedDocument: The document belongs to the system tenant.
             ForbiddenError: The caller's key is restricted to a user who owns neither the document nor the new scope.
             DuplicateIdentity: Another document of the new scope has the same identity.
-            InvalidInputError: The new scope is not wider than the present one.
+            InvalidInputError: The new scope is not wider than the present scope.
             IndexMismatch: The title changes, and no configured embedding model fits the search index.
         """
         try:

@@ -11,7 +11,7 @@ from app.db.session import Session
 from app.db.statements import parse_statement
 from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row, to_row_values
 
-# The columns that each version sets. The other columns belong to the document and are set once.
+# The columns that each version of a document sets. The other columns are set when the document is created.
 _VERSION_COLUMNS = (
     "source",
     "title",
@@ -37,7 +37,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class ExistingDocument:
-    """The stored document with the identity of an upload, with the columns that an upload needs."""
+    """Columns of a stored document with the same identity (external id or content hash) as an upload."""
 
     id: UUID
     sha256: bytes
@@ -93,7 +93,7 @@ class UploadRepository:
     async def begin_version(self, document: DocumentRow, object_key: str, *, actor: Actor) -> DocumentRow | None:
         """Write a document as the next version of its row.
 
-        The live version stays in searches until the next one is ingested.
+        The live version stays in searches until the next version is ingested.
 
         Args:
             document: The values of the next version, with the id of the existing document.

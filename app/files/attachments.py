@@ -35,8 +35,9 @@ def _format_attachment_id(external_id: str | None, document_id: UUID) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AttachmentService:
-    """Use cases for the files of a knowledge base. Every document that the key may read there counts as a file.
+    """Use cases that present the documents of a knowledge base as files.
 
+    Every document of the knowledge base that the key may read counts as a file.
     ``format_attachment_id`` defines the ids of attachments.
     """
 

@@ -27,7 +27,7 @@ MAX_BREAKERS = 1000
 TRANSIENT_STATUSES = frozenset({408, 425, 429})
 # Errors of an idle connection that the server has closed.
 STALE_CONNECTION_ERRORS = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
-# No compression: a small response must not expand to a large one.
+# No compression: a small response must not expand to a large response.
 DEFAULT_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Carrel"}
 
 

@@ -30,7 +30,7 @@ def parse_response(
         source: The source, with the paths of the results.
         max_results: Maximum number of results.
         detect_flags: Returns the flags of a text.
-        secrets: Secrets of the request; a response that repeats one is refused.
+        secrets: Secrets of the request; a response that repeats a secret is refused.
 
     Raises:
         EndpointFailed: The response has no valid results.

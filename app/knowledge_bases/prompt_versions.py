@@ -47,7 +47,7 @@ class KnowledgeBasePromptService:
             )
 
     async def pin_version(self, reference: str, name: PromptName, number: int) -> PromptVersionInfo:
-        """Make a stored version of a prompt the active one.
+        """Make a stored version of a prompt the active version.
 
         Args:
             reference: Name or id of the knowledge base.

@@ -75,7 +75,8 @@ class ReindexService:
     async def rollback(self, reference: str) -> KnowledgeBaseView:
         """Start a rollback to the former search index, or resume a stopped rollback.
 
-        A job adds the documents that arrived since the switch. Then the former search index becomes the live one.
+        A job adds the documents that arrived since the switch. Then the former search index becomes the live search
+        index.
 
         Args:
             reference: Name or id of the knowledge base.

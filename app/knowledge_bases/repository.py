@@ -146,7 +146,7 @@ class KnowledgeBaseRepository:
     async def find_first(
         self, allowed_ids: Sequence[UUID] | None, *, max_count: int
     ) -> tuple[list[KnowledgeBaseView], bool]:
-        """Return the first knowledge bases that can have results. If none can, return the newest one.
+        """Return the first knowledge bases that can have results. If no knowledge base can, return the newest.
 
         Args:
             allowed_ids: Only knowledge bases with these ids are returned. None allows all.

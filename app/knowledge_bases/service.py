@@ -157,7 +157,7 @@ class KnowledgeBaseService:
         max_count: int,
         max_with_empty: int | None = None,
     ) -> tuple[Sequence[KnowledgeBaseView], bool]:
-        """Return the knowledge bases that the key may read. If there are too many, leave out empty ones first.
+        """Return the knowledge bases that the key may read. If there are too many, leave out the empty first.
 
         Args:
             session: An open transaction.

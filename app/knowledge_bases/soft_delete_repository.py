@@ -29,7 +29,8 @@ class SoftDeleteRepository:
     async def soft_delete(self) -> SoftDeleted | None:
         """Mark the knowledge base as deleted and free its name.
 
-        Its search indexes are retired, so that maintenance builds nothing for them. The statement waits for uploads
+        The search indexes are retired, so that index maintenance builds nothing for them. The statement waits for
+        uploads
         that have read the knowledge base. Later uploads do not find it.
 
         Returns:

@@ -40,7 +40,7 @@ class StoredKnowledgeBase:
     def enforced_filter(self) -> dict[str, Any] | None:
         """Filter that every read applies, or None.
 
-        During a metadata backfill, the former and the pending values match.
+        During a metadata backfill, documents with the former or with the pending enforced metadata match.
         """
         filters = (
             [self.metadata_filter]

@@ -120,7 +120,7 @@ class ReindexOptions:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A search index that is being built with its own settings, while the live one stays in use.
+    """A search index that is being built with its own settings, while the live search index stays in use.
 
     ``job_id`` is the job that builds the generation. ``was_live`` is True during a rollback.
     """

@@ -84,7 +84,7 @@ class ObjectStore(Protocol):
         """
 
     def list_objects(self, prefix: str | None = None) -> AsyncIterator[StoredObject]:
-        """Yield all objects, or those whose key begins with ``prefix``, which ends with ``/``.
+        """Yield all objects, or only objects whose key begins with ``prefix``, which ends with ``/``.
 
         Objects of one tenant are adjacent. No other order is guaranteed. Objects that are written or deleted during the
         listing may be missing or present. Raises ObjectStoreUnavailable.

@@ -41,7 +41,7 @@ LINK_EXPIRY_SECONDS = 300
 # The interval at which a thread that waits for a multipart upload checks for a cancellation.
 CANCEL_POLL_SECONDS = 0.05
 SIZE_RETRY_DELAYS_SECONDS = (0.05, 0.2, 0.75, 0.0)
-# Statuses of servers without batch deletes or listings of uploads: Swift answers 400, others 405 or 501.
+# Statuses of servers without batch deletes or listings of uploads: Swift answers 400, other servers 405 or 501.
 UNSUPPORTED_STATUSES = (400, 405, 501)
 
 

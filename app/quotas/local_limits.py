@@ -48,10 +48,10 @@ class LocalLimits:
             tenant_id: The tenant.
 
         Returns:
-            The state of the rate after the search.
+            The state of the rate limit after the search.
 
         Raises:
-            RateLimitExceeded: The rate is used up.
+            RateLimitExceeded: The rate limit is reached.
         """
         rate, now = self.searches_per_second, self.clock()
         burst = max(1.0, rate * BURST_SECONDS)

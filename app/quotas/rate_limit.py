@@ -17,7 +17,8 @@ from app.quotas.types import RateLimitExceeded, RateLimitState
 # The capacity of a bucket, in seconds of its rate. It limits the longest burst.
 BURST_SECONDS = 2.0
 # Tokens that a process took in advance expire after this time. A process takes in advance at most the tokens that
-# arrive in this time. It therefore withholds few tokens from others, and queries the database at most four times per
+# arrive in this time. It therefore withholds few tokens from other processes, and queries the database at most four
+# times per
 # second.
 PREFETCH_WINDOW_SECONDS = 0.25
 MAX_BUCKETS = 10_000

@@ -58,13 +58,13 @@ class QuotaService:
     async def acquire_search(self) -> RateLimitState:
         """Count a search against the rate limits of the key and of the tenant.
 
-        A tenant without a quota has the default rate of this process.
+        A tenant without a quota has the default rate limit, which each process counts separately.
 
         Returns:
-            The state of the rate with fewer remaining searches.
+            The state of the rate limit with fewer remaining searches.
 
         Raises:
-            RateLimitExceeded: One of the rates is used up.
+            RateLimitExceeded: One of the rate limits is reached.
         """
         tenant_id, key_lineage_id = self.principal.tenant_id, self.principal.key_lineage_id or NO_KEY
         key_rate, tenant_rate = self.principal.key_quotas.searches_per_second, self.principal.quotas.searches_per_second

@@ -6,7 +6,7 @@ import hmac
 import re
 import secrets
 
-ITERATIONS = 4096  # the default of Postgres; a password of 192 bits needs no more
+ITERATIONS = 4096  # the default of Postgres, which is enough for a random password of 192 bits
 SALT_BYTES = 16
 PASSWORD_PREFIX = "carrel_db_"  # noqa: S105  (secret scanners and stored responses recognize passwords by it)
 PASSWORD_PATTERN = re.compile(PASSWORD_PREFIX + r"[A-Za-z0-9_-]{32}")

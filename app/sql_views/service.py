@@ -157,7 +157,7 @@ async def reconcile_after_swap(session: Session, queue: JobQueue, tenant_id: UUI
 
 
 async def _choose_view_name(repository: SqlViewRepository, requested: str | None, knowledge_base_name: str) -> str:
-    """Return the requested name, or one derived from the knowledge base's name. Raises InvalidInputError."""
+    """Return the requested name, or a name made from the knowledge base's name. Raises InvalidInputError."""
     if requested is None:
         default = build_default_view_name(knowledge_base_name)
         return f"kb_{default}" if await repository.is_keyword(default) else default

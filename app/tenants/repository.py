@@ -88,7 +88,7 @@ class TenantRepository:
         return (await self.session.scalar(statement.returning(TenantRow.id))) is not None
 
     async def purge(self, tenant_id: UUID) -> None:
-        """Delete every row of a tenant. Rows without a foreign key are deleted while locks prevent new ones.
+        """Delete every row of a tenant. Rows without a foreign key are deleted while locks prevent new rows.
 
         Args:
             tenant_id: The tenant.
@@ -137,7 +137,7 @@ class TenantRepository:
         return await self.session.scalar(query.with_for_update())
 
     async def find_key_including_revoked(self, tenant_id: UUID, key_id: UUID) -> ApiKeyRow | None:
-        """Return a key, also a revoked one."""
+        """Return a key, even if the key is revoked."""
         return await self.session.scalar(
             select(ApiKeyRow).where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.id == key_id)
         )

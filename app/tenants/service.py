@@ -240,7 +240,7 @@ class KeyService:
         return issued
 
     async def list_keys(self, *, after: tuple[datetime, UUID] | None, limit: int) -> list[ListedKey]:
-        """Return valid and expired keys, newest first, without revoked ones."""
+        """Return keys that are valid or expired, newest first, without revoked keys."""
         async with self.db.transaction() as session:
             return await TenantRepository(session).list_keys(self.db.tenant_id, after=after, limit=limit)
 

@@ -121,7 +121,7 @@ class WarningRecord(ArchiveRecord):
 
 
 class DocumentRecord(ArchiveRecord):
-    """A document with its attributes. ``parts`` are its files in their order; the last one is the original."""
+    """A document with its attributes. ``parts`` are its files in order; the last file is the original."""
 
     source: _Name
     media_type: _MediaType
@@ -247,7 +247,7 @@ def read_lines(file: IO[bytes], name: str, *, max_lines: int) -> Iterator[tuple[
 
     Args:
         file: The file.
-        name: Its name, for locations.
+        name: Name of the file, for locations.
         max_lines: Maximum number of lines.
 
     Raises:

@@ -53,7 +53,7 @@ class DocumentNotWritable(Exception):
 
 
 class PartFile:
-    """A part that is being written, with its size and hash. A small part stays in memory, a larger one is a file."""
+    """A part that is being written, with its size and hash. A small part stays in memory, a larger part is a file."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.SpooledTemporaryFile(PIECE_BYTES, dir=str(find_temporary_directory()))  # noqa: SIM115

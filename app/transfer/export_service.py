@@ -182,7 +182,7 @@ class KnowledgeBaseExport:
         return written
 
     async def _require_objects(self, written: "_WrittenDocument") -> None:
-        """Check the size of every object before the document is sent: afterwards it could not be left out."""
+        """Check the size of every object before the document is sent, because it could not be left out afterwards."""
         document = written.writer.document
         sizes = {written.key: document.bytes} | {image["key"]: image["bytes"] for image in written.images}
         for key, size in sizes.items():

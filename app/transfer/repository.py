@@ -141,7 +141,7 @@ _IMAGES = parse_statement("""
 select ordinal, key, media_type, bytes, width, height, sha256 from document_image
  where tenant_id = :t and document_id = :d and version = :v order by ordinal""")
 _HAS_CHUNKS = parse_statement("select 1 from chunk where tenant_id = :t and index_id = :i limit 1")
-# A transaction that adds a chunk locks the same row, so it waits for this one.
+# A transaction that adds a chunk locks the same row, so it waits for this transaction.
 _LOCK_INDEX = parse_statement("select 1 from search_index where tenant_id = :t and kb_id = :kb and id = :i for update")
 _SEED_AVERAGE_LENGTH = parse_statement("""
 update search_index set avgdl = :average::real

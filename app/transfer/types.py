@@ -84,7 +84,7 @@ class ExportInterrupted(ConflictError):
 class ImportResult:
     """Counts of an import.
 
-    ``existing`` counts documents that existed before, ``conflicts`` those that exist with other bytes.
+    ``existing`` counts documents that existed before, and ``conflicts`` counts documents that exist with other bytes.
     """
 
     documents: int = 0

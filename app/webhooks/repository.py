@@ -57,7 +57,7 @@ class WebhookRepository:
         return await self._fetch_webhook(_CHANGE, values)
 
     async def rotate(self, webhook_id: UUID, secret: bytes, overlap: timedelta) -> Webhook | None:
-        """Replace the secret of a webhook. The previous secret signs deliveries too until the overlap ends."""
+        """Replace the secret of a webhook. Deliveries have signatures of both secrets until the overlap ends."""
         return await self._fetch_webhook(_ROTATE, {"id": webhook_id, "secret": secret, "overlap": overlap})
 
     async def remove(self, webhook_id: UUID) -> bool:

@@ -60,7 +60,7 @@ class DeletionRepository:
 
         Args:
             kb_id: The knowledge base.
-            documents: Candidates.
+            documents: Ids of documents that may have expired.
 
         Returns:
             The ids of documents with about ``MAX_BATCH_CHUNKS`` chunks together. A later call returns more.
@@ -86,7 +86,7 @@ class DeletionRepository:
 
         Args:
             kb_id: The knowledge base.
-            documents: The documents.
+            documents: The documents to remove.
             with_file: A stored file that is deleted together with its documents, so it is not counted as retained.
 
         Returns:

@@ -78,7 +78,7 @@ class MetadataBackfillRepository:
         The new values override the metadata of single chunks.
 
         Args:
-            backfill: The change.
+            backfill: The change of the enforced metadata.
             documents: The documents. They are locked.
         """
         values = {**self._key_params, **backfill.to_params(), "ds": list(documents)}
@@ -90,10 +90,10 @@ class MetadataBackfillRepository:
         """Make the new enforced metadata the current one, if every document has it.
 
         The lock of the knowledge base waits for uploads that have read the former metadata. Later uploads read the new
-        one.
+        metadata.
 
         Args:
-            backfill: The change.
+            backfill: The change of the enforced metadata.
 
         Returns:
             False if a document still has the former metadata.

@@ -21,7 +21,8 @@ BATCH_SIZE, MAX_BATCH_CHUNKS = 20, 5000
 async def backfill_documents(db: TenantDatabase, kb_id: UUID) -> None:
     """Write the pending enforced metadata into all documents, then make it the current one.
 
-    Until the end, readers accept documents with the former or the new metadata, and new documents get the new one. The
+    Until the end, readers accept documents with the former or the new metadata, and new documents get the new metadata.
+    The
     function can be repeated after a crash.
 
     Args:

@@ -1,4 +1,4 @@
-"""Receipt of uploads: a streamed body is written to temporary files, and counted and hashed as it arrives."""
+"""Reception of uploads: a streamed body is written to temporary files, and counted and hashed during its arrival."""
 
 import asyncio
 import hashlib

@@ -273,7 +273,7 @@ class UploadService:
     async def _find_existing(
         self, kb: KnowledgeBaseView, received: ReceivedFile, fields: DocumentFields
     ) -> ExistingDocument | None:
-        """Return the document with the upload's identity.
+        """Return the stored document with the upload's identity (external id or content hash).
 
         An expired document is deleted, so that the new document does not get its fields.
         """

@@ -1,4 +1,4 @@
-"""Detection of text formats: XML and HTML by their first bytes, others by filename, declared type or content."""
+"""Detection of text formats: XML and HTML by their first bytes, other formats by filename, declared type or content."""
 
 import re
 from pathlib import PurePath

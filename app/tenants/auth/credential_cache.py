@@ -144,7 +144,7 @@ class CredentialCache:
         if pending is not None and pending.task is task:
             del self._pending[digest]
         if not task.cancelled():
-            task.exception()  # waiting callers get the exception, and there may be none left
+            task.exception()  # waiting callers get the exception, but all of them may be cancelled
 
     def _on_change(self, notification_name: str) -> None:
         self._change_count += 1

@@ -36,7 +36,7 @@ class SignInThrottle:
             address: The address. All addresses of an IPv6 /64 network count together.
 
         Raises:
-            TooManyFailedSignIns: The address has too many failures, until one minute after the first.
+            TooManyFailedSignIns: The address has too many failures. The block ends one minute after the first failure.
         """
         now, source = self.clock(), _normalize_address(address)
         window = self._windows.get(source)
