@@ -72,7 +72,8 @@ def _build_origin(request: Request) -> RequestOrigin:
 
 
 class AuthenticatedRoute(APIRoute):
-    """Route that authenticates the caller before the body is read. FastAPI alone would read a JSON body first.
+    """Route that authenticates the caller before the body is read. FastAPI's own dependencies would run after the JSON
+    body is read.
 
     Routes that write accept the header ``Idempotency-Key``.
     """
@@ -113,7 +114,7 @@ class AuthenticatedRoute(APIRoute):
         async def handle_admitted(request: Request, principal: Principal) -> Response:
             if not self.is_write:
                 return await handle_until_disconnect(request)
-            # Before the idempotency key: a caller that has lost the role must not get a stored response.
+            # Check the role before the idempotency key: a caller that has lost the role must not get a stored response.
             _check_role(principal, role)
             request.state.principal = principal = replace(principal, origin=_build_origin(request))
             resources = get_resources(request)
@@ -125,7 +126,7 @@ class AuthenticatedRoute(APIRoute):
         return handle_authenticated
 
 
-# Asynchronous although it awaits nothing: FastAPI runs a synchronous dependency in a thread, which is slower.
+# The function is asynchronous, although it awaits nothing: FastAPI runs a synchronous dependency in a slower thread.
 async def _provide_resources(request: Request) -> Resources:
     return get_resources(request)
 

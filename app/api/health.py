@@ -37,9 +37,9 @@ async def check_liveness() -> HealthOut:
 async def check_readiness(resources: CurrentResources) -> HealthOut | JSONResponse:
     """Check that database and object store answer, and whether a worker has sent a heartbeat within a minute.
 
-    Without a worker the status is `degraded` and the answer still 200: searches work, and uploads wait in the queue.
-    The status is `degraded` too if the worker of this process keeps ending while another worker lives. The check
-    `worker_restarts` then has the number of ends and the reason; otherwise it is left out.
+    Without a worker the body has the status `degraded`, and the HTTP status is 200: searches work, and uploads wait in
+    the queue. The status is also `degraded` if the worker of this process keeps ending while another worker lives. Then
+    the check `worker_restarts` has the number of ends and the reason. Otherwise the check is left out.
     """
     checks: dict[str, str] = {}
     for name, check in (("database", resources.database.check), ("object_store", resources.objects.check)):

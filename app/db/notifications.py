@@ -16,7 +16,7 @@ NotificationNamer = Callable[[str], str]
 
 
 def build_notification_name(secret: str, name: str) -> str:
-    """Return the payload for a name: a digest that reveals nothing without the secret.
+    """Return the notification payload for a name: a keyed digest, which reveals nothing without the secret.
 
     The SQL function ``notification_name`` returns the same digest.
     """

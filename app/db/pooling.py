@@ -49,7 +49,7 @@ async def acquire_connection(
 async def acquire_driver_connection(
     engine: AsyncEngine, returning_tasks: ReturningTasks, release_slot: ReleaseSlot
 ) -> AsyncIterator[PoolProxiedConnection]:
-    """Yield a connection for reading without a session. The caller does not wait for the commit.
+    """Yield a connection for reading without a SQLAlchemy session. The caller does not wait for the commit.
 
     Args:
         engine: Engine of the pool.

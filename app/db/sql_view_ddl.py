@@ -100,12 +100,13 @@ class SqlViewManager:
         return False
 
     async def find_due(self) -> list[tuple[UUID, UUID, UUID]]:
-        """Return tenant id, knowledge base id and id of the SQL views that ``apply`` must change."""
+        """Return the ids of tenant, knowledge base and SQL view, for each SQL view that ``apply`` must change."""
         return [tuple(row) for row in await self._driver.fetch(_FIND_DUE)]
 
     async def drop_orphans(self) -> int:
-        """Remove SQL views without a row, for example after an operator deleted a tenant in SQL, and return their
-        number.
+        """Remove views, schemas and logins of SQL views that have no row, and return the number of SQL views.
+
+        Rows are missing, for example, after an operator has deleted a tenant in SQL.
         """
         orphans = [UUID(row[0]) for row in await self._driver.fetch(_FIND_ORPHANS)]
         return sum([await self.remove(orphan) for orphan in orphans])
@@ -174,7 +175,7 @@ class SqlViewManager:
         await self._driver.execute(f"grant connect on database {database} to {login}")
 
     async def _replace_view(self, names: SqlViewNames, row: asyncpg.Record, live: asyncpg.Record) -> None:
-        """Drop the view and create it again, because its dimensions may have changed."""
+        """Drop the view and create it again, because the dimensions of the vectors may have changed."""
         name = f"{_quote_identifier(names.schema)}.{_quote_identifier(row['collection'])}"
         values = {
             "view": name,

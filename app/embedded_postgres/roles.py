@@ -52,7 +52,7 @@ class DatabaseUrls:
 
 @dataclass(frozen=True, slots=True)
 class Superuser:
-    """The superuser's login. It runs scripts with psql and blocks, so no event loop is needed."""
+    """The superuser's login. The methods run psql and block, so no event loop is needed."""
 
     psql: Path
     host: str

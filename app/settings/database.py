@@ -38,7 +38,9 @@ class DatabaseSettings(SettingsGroup):
 
     @model_validator(mode="after")
     def _require_url(self) -> Self:
-        """Refuse the owner's URL alone: the service would use its embedded database while another one is migrated."""
+        """Refuse the owner's URL without ``CARREL_DATABASE_URL``: the service would not use the database that is
+        migrated.
+        """
         if self.admin_url is not None and self.url is None:
             raise ValueError(f"{PREFIX}DATABASE_URL must be set if {PREFIX}ADMIN_DATABASE_URL is")
         return self

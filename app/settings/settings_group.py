@@ -115,7 +115,7 @@ class SettingsGroup(BaseSettings):
 
     @model_validator(mode="after")
     def _check_required_together(self) -> Self:
-        """Refuse a part of the settings in ``required_together``."""
+        """Refuse the settings if only a part of ``required_together`` is set."""
         present = [name for name in self.required_together if getattr(self, name) is not None]
         missing = [name for name in self.required_together if getattr(self, name) is None]
         if present and missing:

@@ -220,7 +220,7 @@ async def create_vector_store_file(
 
 
 async def resolve_cursor(tenant: TenantServices, kb: str, params: ListParams) -> DocumentRow | None:
-    """Return the document of the list's cursor.
+    """Return the document that the cursor of a list names.
 
     Args:
         tenant: Services of the caller.

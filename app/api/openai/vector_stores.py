@@ -77,7 +77,7 @@ class VectorStoreCreate(OpenAiRequestModel):
 
 
 class VectorStoreUpdate(OpenAiRequestModel):
-    """Changes of a vector store. Fields left out stay."""
+    """Changes of a vector store. Fields left out do not change."""
 
     name: Name | None = Field(
         None, description="Name for people, at most 300 characters; null removes it.", examples=["Support FAQ"]
@@ -176,7 +176,7 @@ def _to_chunking(strategy: ChunkingStrategyRequest | None) -> Chunking:
 
 
 def check_chunking(view: KnowledgeBaseView, strategy: ChunkingStrategyRequest | None) -> None:
-    """Check that the chunking strategy of a file is that of its vector store.
+    """Check that the chunking strategy of a file equals the chunking of its vector store.
 
     Args:
         view: Knowledge base of the vector store.
@@ -198,7 +198,9 @@ def check_chunking(view: KnowledgeBaseView, strategy: ChunkingStrategyRequest | 
 
 @router.post("", summary="Create a vector store", response_model=VectorStoreOut)
 async def create_vector_store(body: VectorStoreCreate, tenant: CurrentAdmin) -> VectorStoreOut:
-    """Create a vector store, which is a knowledge base. The knowledge base gets a name derived from the given one."""
+    """Create a vector store, which is a knowledge base. The name of the knowledge base is derived from the name of the
+    vector store.
+    """
     if tenant.principal.knowledge_base_ids is not None:
         raise ForbiddenError(
             "A key that is restricted to knowledge bases cannot create others. Use an unrestricted key."

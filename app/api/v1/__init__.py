@@ -14,7 +14,8 @@ from app.api.v1.documents.upload_schemas import TextDocumentCreate
 from app.api.v1.knowledge_bases import knowledge_bases, prompts, reindex, sql_view, transfers
 from app.api.v1.search import agent_search, search
 
-# The API documentation replaces this response by one per status. With it, FastAPI adds no 422 to the document.
+# With this placeholder, FastAPI adds no response 422 to the OpenAPI document. ``app.api.api_docs`` replaces the
+# placeholder by one response per status.
 _RESPONSES: dict[int | str, dict[str, Any]] = {"default": {"description": "Error"}}
 
 # Routes are tried in this order: the ones with the most requests come first.
@@ -47,7 +48,7 @@ _ROUTE_MODULES = (
 
 
 def build_body_schemas() -> dict[str, Any]:
-    """Return the schemas, by name, of JSON bodies that the routes parse themselves: FastAPI does not know these."""
+    """Return the schemas, by name, of JSON bodies that routes parse themselves. FastAPI does not know these schemas."""
     _, definitions = models_json_schema(
         [(TextDocumentCreate, "validation"), (TextPreviewRequest, "validation")],
         ref_template="#/components/schemas/{model}",
@@ -57,6 +58,6 @@ def build_body_schemas() -> dict[str, Any]:
 
 
 def include_routers(app: FastAPI) -> None:
-    """Include each module directly: with nested routers, the framework would try every route at every level."""
+    """Include the routes of each module directly. With nested routers, FastAPI would try every route at every level."""
     for module in _ROUTE_MODULES:
         app.include_router(module.router, prefix="/v1", responses=dict(_RESPONSES))

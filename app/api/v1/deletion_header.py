@@ -18,7 +18,7 @@ def create_deletion_response(status: int, deletion: UUID) -> Response:
 
 
 def describe_deletion_header(status: int, description: str) -> dict[int | str, dict[str, Any]]:
-    """Return the response with this header for the OpenAPI document."""
+    """Return the description of a response with the header ``Carrel-Deletion-Id``, for the OpenAPI document."""
     header = {
         "description": "Id of the deletion; `GET /v1/deletions/{deletion}` returns its receipt.",
         "schema": _ID_SCHEMA,

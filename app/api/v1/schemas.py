@@ -19,7 +19,7 @@ ItemT = TypeVar("ItemT")
 
 
 def _check_web_address(value: str) -> str:
-    """Check that an address is of http or https. The service shows it and never fetches it."""
+    """Check that an address begins with http or https. The service only shows the address, and never fetches it."""
     if has_long_mark_run(value):  # checked first: parsing normalizes the host, which takes long for such text
         raise ValueError("must be an http or https URL")
     parts = urlsplit(value)
@@ -50,7 +50,8 @@ AgentPath = Annotated[
 ]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=500), STORABLE]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
-# Options of strategies, chunkers and transformers. Each name is checked, and none has more options.
+# Options of strategies, chunkers and transformers. The names of options are checked later. No component has more
+# options than this limit.
 Options = Annotated[dict[str, Any], Field(max_length=100)]
 Time = Annotated[datetime, PlainSerializer(_format_rfc3339, return_type=str, when_used="json")]
 

@@ -36,7 +36,7 @@ def open_client(url: str | None, key: str | None) -> Iterator[Client]:
         url: Value of ``--url``, or None.
         key: Value of ``--key``, or None.
 
-    The status is 1 if the service refuses a request, and 2 for every other error.
+    The exit status is 1 if the service refuses a request, and 2 for every other error.
 
     Yields:
         The client, which is closed after the block.

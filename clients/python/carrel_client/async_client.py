@@ -100,7 +100,9 @@ class AsyncClient:
         knowledge_bases: Sequence[str] | None = None,
         **options: Unpack[SearchOptions],
     ) -> SearchReply:
-        """Search one knowledge base, several, or all that the API key may read, and return the best passages."""
+        """Search one knowledge base, several, or all knowledge bases that the API key may read. Return the best
+        passages.
+        """
         body = http_requests.build_search_body(query, options)
         if knowledge_base is not None:
             return cast(SearchReply, await self.post("knowledge-bases", knowledge_base, "search", body=body))
@@ -116,7 +118,7 @@ class AsyncClient:
         session_id: str | None = None,
         top_k: int | None = None,
     ) -> list[str]:
-        """Return the passages for a conversation as plain texts, in the format for agent platforms."""
+        """Return the passages that answer a conversation, as plain texts for agent platforms."""
         body = {"messages": list(messages), "agent_id": agent_id, "session_id": session_id, "top_k": top_k}
         return cast(list[str], await self.post("agent-search", body=http_requests.to_query_params(body)))
 
@@ -129,21 +131,21 @@ class AsyncClient:
         return self.pages("audit-events", params=filters)
 
     async def get(self, *parts: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Send a GET below ``/v1`` and return the JSON; the parts of the path are quoted."""
+        """Send a GET below ``/v1`` and return the JSON of the response. The client quotes the parts of the path."""
         return await self.send(Request("GET", build_path(*parts), http_requests.to_query_params(params or {})))
 
     async def post(self, *parts: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
-        """Send a POST below ``/v1`` and return the JSON."""
+        """Send a POST below ``/v1`` and return the JSON of the response."""
         return await self.send(
             Request("POST", build_path(*parts), http_requests.to_query_params(params or {}), body=body)
         )
 
     async def put(self, *parts: str, body: Any) -> Any:
-        """Send a PUT below ``/v1`` and return the JSON."""
+        """Send a PUT below ``/v1`` and return the JSON of the response."""
         return await self.send(Request("PUT", build_path(*parts), body=body))
 
     async def patch(self, *parts: str, body: Any) -> Any:
-        """Send a PATCH below ``/v1`` and return the JSON."""
+        """Send a PATCH below ``/v1`` and return the JSON of the response."""
         return await self.send(Request("PATCH", build_path(*parts), body=body))
 
     async def pages(self, *parts: str, params: Mapping[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
@@ -239,7 +241,9 @@ class AsyncKnowledgeBases:
     async def create_sql_view(
         self, knowledge_base: str, *, collection: str | None = None, content_key: str | None = None
     ) -> NewSqlView:
-        """Create a SQL view and a database role for a platform that reads a pgvector table itself."""
+        """Create a SQL view of a knowledge base and a database role, for a platform that queries pgvector tables
+        directly.
+        """
         body = http_requests.to_query_params({"collection": collection, "content_key": content_key})
         view = await self._client.post("knowledge-bases", knowledge_base, "sql-view", body=body)
         return cast(NewSqlView, view)
@@ -249,7 +253,7 @@ class AsyncKnowledgeBases:
         return cast(SqlView, await self._client.get("knowledge-bases", knowledge_base, "sql-view"))
 
     async def delete_sql_view(self, knowledge_base: str) -> None:
-        """Delete the SQL view and its role, if there is one. The view is empty immediately."""
+        """Delete the SQL view and its database role, if the SQL view exists. The view is empty immediately."""
         await self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
     async def export(self, knowledge_base: str, target: Path | str) -> int:
@@ -301,7 +305,9 @@ class AsyncDocuments:
     async def add_text(
         self, knowledge_base: str, text: str, *, wait: float = 0, **options: Unpack[TextOptions]
     ) -> Document:
-        """Upload a text and return its document; ``wait`` is the maximum time, in seconds, until it is ready."""
+        """Upload a text and return its document; ``wait`` is the maximum time, in seconds, to wait until the document
+        is ready.
+        """
         reply = await self._client.post(
             "knowledge-bases",
             knowledge_base,
@@ -398,7 +404,7 @@ class AsyncDocuments:
             if not reply.is_redirect:
                 return await _write(reply, target)
             link = reply.headers["Location"]
-        # The link authorizes itself: the API key is not sent to the store.
+        # The presigned link contains the authorization, so the API key is not sent to the store.
         async with (
             httpx2.AsyncClient(timeout=http_requests.DEFAULT_TIMEOUT_SECONDS) as store,
             store.stream("GET", link) as reply,
@@ -479,7 +485,7 @@ class AsyncAgents:
         self._client = client
 
     async def bind(self, agent_id: str, knowledge_bases: Sequence[str], **settings: Any) -> dict[str, Any]:
-        """Bind an agent to knowledge bases, in place of an existing binding."""
+        """Bind an agent to knowledge bases. An existing binding of the agent is replaced."""
         body = {"knowledge_bases": [*knowledge_bases], **settings}
         return cast(dict[str, Any], await self._client.put("agents", agent_id, body=body))
 

@@ -49,7 +49,9 @@ class ApiError(CarrelError):
         )
 
     def _format_field_error(self, error: Mapping[str, Any]) -> str | None:
-        """Return location and message of a field error, without the parts that the detail repeats; None for nothing."""
+        """Return location and message of a field error, without parts that the error's detail repeats; None if nothing
+        is left.
+        """
         location, message = ".".join(map(str, error.get("loc", ()))), str(error.get("msg"))
         if f"{location}: {message}" in self.detail:
             return None

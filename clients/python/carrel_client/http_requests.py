@@ -13,7 +13,7 @@ import httpx2
 
 from carrel_client.errors import BY_STATUS, ApiError, UnexpectedReply
 
-# Longer than the 60 seconds that an upload may wait.
+# Timeout of a response. It is longer than the 60 seconds that an upload may wait.
 DEFAULT_TIMEOUT_SECONDS = 90.0
 DEFAULT_RETRIES = 4
 MAX_RETRY_DELAY_SECONDS = 20.0
@@ -43,7 +43,9 @@ class Request:
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether the request can be sent again: a stream can be read only once."""
+        """Whether the request can be sent again. A request with a stream cannot, because a stream can be read only
+        once.
+        """
         return self.source is None or isinstance(self.source, (Path, str, bytes))
 
 
@@ -103,12 +105,12 @@ def open_source(request: Request) -> Iterator[IO[bytes] | bytes | None]:
 def compute_retry_delay(attempt: int, reply: httpx2.Response | None) -> float | None:
     """Return the delay before the next attempt, in seconds, or None if there should be no attempt.
 
-    The delay is the one that the service requests. Without a request it doubles with each attempt. It is None if the
-    service requests more than ``MAX_RETRY_DELAY_SECONDS``, for example for a used-up daily quota.
+    If the service requests a delay, it is used. Otherwise the delay doubles with each attempt. The result is None if
+    the service requests more than ``MAX_RETRY_DELAY_SECONDS``, for example for a used-up daily quota.
 
     Args:
         attempt: Number of the last attempt, from 1.
-        reply: Response of the last attempt, or None without a connection.
+        reply: Response of the last attempt, or None if the connection failed.
     """
     requested: str = "" if reply is None else reply.headers.get("retry-after", "")
     if not requested.isdecimal():
@@ -151,5 +153,5 @@ def build_search_body(query: str | None, options: Mapping[str, Any]) -> dict[str
 
 
 def join_ids(ids: Sequence[str] | None) -> str | None:
-    """Join ids to one query parameter."""
+    """Join ids with commas to the value of one query parameter."""
     return None if ids is None else ",".join(ids)

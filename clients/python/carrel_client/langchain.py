@@ -1,4 +1,4 @@
-"""Retriever for LangChain; it requires the extra ``langchain``."""
+"""Retriever for LangChain. It requires the package langchain-core, an optional dependency of this client."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

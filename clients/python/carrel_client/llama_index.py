@@ -1,4 +1,4 @@
-"""Retriever for LlamaIndex; it requires the extra ``llama-index``."""
+"""Retriever for LlamaIndex. It requires the package llama-index-core, an optional dependency of this client."""
 
 from collections.abc import Sequence
 from typing import Unpack

@@ -6,7 +6,7 @@ from carrel_client.types import Result
 
 
 def build_metadata(result: Result) -> dict[str, Any]:
-    """Return the metadata of a result; fields of Carrel replace equal keys in the metadata of the document."""
+    """Return the metadata of a result; fields of Carrel replace metadata of the document with the same key."""
     document = result["document"]
     return {
         **result["metadata"],

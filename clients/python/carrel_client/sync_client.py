@@ -99,7 +99,9 @@ class Client:
         knowledge_bases: Sequence[str] | None = None,
         **options: Unpack[SearchOptions],
     ) -> SearchReply:
-        """Search one knowledge base, several, or all that the API key may read, and return the best passages."""
+        """Search one knowledge base, several, or all knowledge bases that the API key may read. Return the best
+        passages.
+        """
         body = http_requests.build_search_body(query, options)
         if knowledge_base is not None:
             return cast(SearchReply, self.post("knowledge-bases", knowledge_base, "search", body=body))
@@ -115,7 +117,7 @@ class Client:
         session_id: str | None = None,
         top_k: int | None = None,
     ) -> list[str]:
-        """Return the passages for a conversation as plain texts, in the format for agent platforms."""
+        """Return the passages that answer a conversation, as plain texts for agent platforms."""
         body = {"messages": list(messages), "agent_id": agent_id, "session_id": session_id, "top_k": top_k}
         return cast(list[str], self.post("agent-search", body=http_requests.to_query_params(body)))
 
@@ -128,19 +130,19 @@ class Client:
         return self.pages("audit-events", params=filters)
 
     def get(self, *parts: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Send a GET below ``/v1`` and return the JSON; the parts of the path are quoted."""
+        """Send a GET below ``/v1`` and return the JSON of the response. The client quotes the parts of the path."""
         return self.send(Request("GET", build_path(*parts), http_requests.to_query_params(params or {})))
 
     def post(self, *parts: str, body: Any = None, params: Mapping[str, Any] | None = None) -> Any:
-        """Send a POST below ``/v1`` and return the JSON."""
+        """Send a POST below ``/v1`` and return the JSON of the response."""
         return self.send(Request("POST", build_path(*parts), http_requests.to_query_params(params or {}), body=body))
 
     def put(self, *parts: str, body: Any) -> Any:
-        """Send a PUT below ``/v1`` and return the JSON."""
+        """Send a PUT below ``/v1`` and return the JSON of the response."""
         return self.send(Request("PUT", build_path(*parts), body=body))
 
     def patch(self, *parts: str, body: Any) -> Any:
-        """Send a PATCH below ``/v1`` and return the JSON."""
+        """Send a PATCH below ``/v1`` and return the JSON of the response."""
         return self.send(Request("PATCH", build_path(*parts), body=body))
 
     def pages(self, *parts: str, params: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
@@ -236,7 +238,9 @@ class KnowledgeBases:
     def create_sql_view(
         self, knowledge_base: str, *, collection: str | None = None, content_key: str | None = None
     ) -> NewSqlView:
-        """Create a SQL view and a database role for a platform that reads a pgvector table itself."""
+        """Create a SQL view of a knowledge base and a database role, for a platform that queries pgvector tables
+        directly.
+        """
         body = http_requests.to_query_params({"collection": collection, "content_key": content_key})
         view = self._client.post("knowledge-bases", knowledge_base, "sql-view", body=body)
         return cast(NewSqlView, view)
@@ -246,7 +250,7 @@ class KnowledgeBases:
         return cast(SqlView, self._client.get("knowledge-bases", knowledge_base, "sql-view"))
 
     def delete_sql_view(self, knowledge_base: str) -> None:
-        """Delete the SQL view and its role, if there is one. The view is empty immediately."""
+        """Delete the SQL view and its database role, if the SQL view exists. The view is empty immediately."""
         self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
     def export(self, knowledge_base: str, target: Path | str) -> int:
@@ -292,7 +296,9 @@ class Documents:
         return cast(Document, self._client.send(http_requests.build_upload(path, source, filename, options, wait)))
 
     def add_text(self, knowledge_base: str, text: str, *, wait: float = 0, **options: Unpack[TextOptions]) -> Document:
-        """Upload a text and return its document; ``wait`` is the maximum time, in seconds, until it is ready."""
+        """Upload a text and return its document; ``wait`` is the maximum time, in seconds, to wait until the document
+        is ready.
+        """
         reply = self._client.post(
             "knowledge-bases",
             knowledge_base,
@@ -389,7 +395,7 @@ class Documents:
             if not reply.is_redirect:
                 return _write(reply, target)
             link = reply.headers["Location"]
-        # The link authorizes itself: the API key is not sent to the store.
+        # The presigned link contains the authorization, so the API key is not sent to the store.
         with (
             httpx2.Client(timeout=http_requests.DEFAULT_TIMEOUT_SECONDS) as store,
             store.stream("GET", link) as reply,
@@ -470,7 +476,7 @@ class Agents:
         self._client = client
 
     def bind(self, agent_id: str, knowledge_bases: Sequence[str], **settings: Any) -> dict[str, Any]:
-        """Bind an agent to knowledge bases, in place of an existing binding."""
+        """Bind an agent to knowledge bases. An existing binding of the agent is replaced."""
         body = {"knowledge_bases": [*knowledge_bases], **settings}
         return cast(dict[str, Any], self._client.put("agents", agent_id, body=body))
 

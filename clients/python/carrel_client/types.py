@@ -16,7 +16,7 @@ class Message(TypedDict):
 
 
 class Scope(TypedDict, total=False):
-    """Scope: user, chat and agent whose documents count in addition to the documents of the tenant."""
+    """Scope: user, chat and agent whose documents are searched or listed in addition to the documents of the tenant."""
 
     user_id: str | None
     chat_id: str | None
@@ -57,7 +57,9 @@ class ResultDocument(TypedDict):
 
 
 class Result(TypedDict):
-    """Found passage, ordered by ``score``. ``similarity`` is its cosine with the query. HTTP sources return no IDs."""
+    """Found passage; results are ordered by ``score``. ``similarity`` is the cosine of passage and query. HTTP sources
+    return no IDs.
+    """
 
     score: float
     scores: dict[str, float | None]

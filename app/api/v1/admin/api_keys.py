@@ -35,8 +35,9 @@ class ApiKeyQuotas(KeyLimits):
 class ApiKeyCreate(StrictRequestModel):
     """New API key.
 
-    A key that is restricted to knowledge bases sees no others. A key that is restricted to a user reads the level of
-    the tenant, of that user and of the user's chats. It writes only at the levels of that user and of the user's chats.
+    A key that is restricted to knowledge bases sees no other knowledge bases. A key that is restricted to a user reads
+    documents at the level of the tenant, of the user and of the user's chats. It writes documents only at the levels of
+    the user and of the user's chats.
     """
 
     name: Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), STORABLE] = Field(
@@ -66,7 +67,7 @@ class ApiKeyCreate(StrictRequestModel):
 
 
 class ApiKeyRotateRequest(StrictRequestModel):
-    """Options of a rotation."""
+    """Rotation of an API key: the time for which the old key stays valid."""
 
     overlap_seconds: Annotated[int, Field(ge=0, le=30 * DAY_SECONDS)] = Field(
         DAY_SECONDS,
@@ -149,7 +150,7 @@ def _decode_key_id(text: str) -> UUID:
 
 
 def _require_unrestricted_key(tenant: CurrentAdmin) -> None:
-    """Raise ForbiddenError for a restricted key: it must not manage keys that reach further than itself."""
+    """Raise ForbiddenError for a restricted key, because it must not manage keys with more access than its own."""
     if tenant.principal.knowledge_base_ids is not None or tenant.principal.user_id is not None:
         raise ForbiddenError("A restricted key cannot manage keys. Use an unrestricted key.")
 
@@ -187,7 +188,7 @@ async def list_api_keys(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[s
 async def rotate_api_key(
     api_key: ApiKeyPath, tenant: CurrentAdmin, body: ApiKeyRotateRequest | None = None
 ) -> dict[str, Any]:
-    """Create a replacement with the same name, role, restrictions and expiry. The old key expires after
+    """Create a replacement of an API key with the same name, role, restrictions and expiry. The old key expires after
     `overlap_seconds`.
     """
     _require_unrestricted_key(tenant)
@@ -197,7 +198,7 @@ async def rotate_api_key(
 
 @router.delete("/{api_key}", summary="Revoke an API key", status_code=204)
 async def revoke_api_key(api_key: ApiKeyPath, tenant: CurrentAdmin) -> Response:
-    """Revoke an API key. All processes refuse it from now on."""
+    """Revoke an API key. All processes of the service refuse the key immediately."""
     _require_unrestricted_key(tenant)
     await tenant.keys.revoke(_decode_key_id(api_key))
     return Response(status_code=204)

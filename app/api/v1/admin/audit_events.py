@@ -32,7 +32,7 @@ from app.times import TIME_RANGE, ProvidedTime
 
 router = APIRouter(tags=["audit"], route_class=AuthenticatedRoute)
 JSON_LINES = "application/x-ndjson"
-# Prefixes of the ids of objects, by the kind of object: the word before the dot of the action.
+# Prefixes of the ids of objects, by the kind of object. The kind is the word before the dot in the name of the action.
 OBJECT_ID_PREFIXES = {
     "tenant": "ten", "key": "key", "sign_in": "key", "knowledge_base": "kb", "document": "doc", "agent": "bnd",
     "webhook": "whk", "file": "file", "file_batch": "vsfb", "sql_view": "sqlv",
@@ -215,8 +215,8 @@ async def list_tenant_audit_events(
     resources: CurrentResources,
     _: CurrentOperator,
 ) -> Response:
-    """Return the audit events of a tenant, newest first, as long as they are retained: also after the deletion of the
-    tenant.
+    """Return the audit events of a tenant, newest first. They remain after the deletion of the tenant, until their
+    retention time ends.
     """
     audit = resources.create_audit_service(decode_tenant_id(tenant))
     if not await audit.has_events():

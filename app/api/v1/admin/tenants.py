@@ -38,13 +38,13 @@ _SQL_VIEWS_DESCRIPTION = (
 
 
 class TenantQuotasRequest(QuotaLimits):
-    """Quotas of a tenant; null removes a limit. At creation, fields left out get the default of the service; later,
-    they stay.
+    """Quotas of a tenant; null removes a limit. If a field is left out, a new tenant gets the default of the service,
+    and an existing tenant keeps its quota.
     """
 
 
 class TenantQuotasOut(QuotaLimits):
-    """Quotas of a tenant; null means no limit, or that of the service."""
+    """Quotas of a tenant; null means that the default of the service applies, which may be no limit."""
 
 
 class TenantCreate(StrictRequestModel):
@@ -59,7 +59,7 @@ class TenantCreate(StrictRequestModel):
 
 
 class TenantUpdate(StrictRequestModel):
-    """Changes of a tenant. Fields left out stay; at least one is needed, and none is null."""
+    """Changes of a tenant. Fields left out do not change. At least one field is required, and no field may be null."""
 
     name: TenantName | None = Field(
         None, description="Name of the tenant, 1 to 200 characters.", examples=["Example Corporation"]
@@ -112,7 +112,7 @@ class NewTenantOut(TenantDetailOut):
 
 
 class CallerKeyOut(BaseModel):
-    """API key of a request, or token of an identity provider."""
+    """Credential of the request: an API key, or a token of an identity provider."""
 
     id: str | None = Field(
         description="Id of the API key; null for a token of an identity provider.", examples=[example_values.API_KEY_ID]
@@ -222,7 +222,7 @@ async def update_tenant(
     responses=describe_deletion_header(202, "The tenant is deleted, and its contents are being removed"),
 )
 async def delete_tenant(tenant: TenantPath, resources: CurrentResources, operator: CurrentOperator) -> Response:
-    """Delete a tenant. Its keys are refused at once; rows, vectors and objects are removed in the background.
+    """Delete a tenant. Its API keys are refused at once. Its rows, vectors and objects are removed in the background.
 
     The header `Carrel-Deletion-Id` names the receipt.
     """

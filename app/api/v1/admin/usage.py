@@ -21,7 +21,7 @@ MAX_DAYS = 366
 
 
 class UsageCountsOut(BaseModel):
-    """Usage of a time."""
+    """Usage in a period."""
 
     uploads: int = Field(description="Number of uploads.", examples=[14])
     documents: int = Field(description="Number of new documents, whether they exist now or not.", examples=[12])
@@ -99,7 +99,7 @@ async def get_usage(
         Literal["day", "key"], Query(description="Group the usage by day or by API key.", examples=["day"])
     ] = "day",
 ) -> dict[str, Any]:
-    """Return the usage of the tenant by day or by API key, and its current storage. The time has at most 366 days."""
+    """Return the usage of the tenant by day or by API key, and its current storage. The period has at most 366 days."""
     end = end or datetime.now(UTC).date()
     begin = begin or date.fromordinal(max(1, end.toordinal() - DEFAULT_DAYS + 1))
     if not timedelta(0) <= end - begin < timedelta(days=MAX_DAYS):

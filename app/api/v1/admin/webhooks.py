@@ -1,4 +1,4 @@
-"""Webhooks: addresses that get events, and their deliveries."""
+"""Webhooks: addresses that receive events, and the deliveries of events to these addresses."""
 
 from datetime import timedelta
 from typing import Annotated, Any
@@ -39,7 +39,7 @@ class WebhookCreate(StrictRequestModel):
 
 
 class WebhookUpdate(StrictRequestModel):
-    """Changes of a webhook. Fields left out stay. Enabling a webhook resets its failures."""
+    """Changes of a webhook. Fields left out do not change. Enabling a webhook resets its failures."""
 
     url: Url | None = Field(
         None,
@@ -63,7 +63,7 @@ class WebhookUpdate(StrictRequestModel):
 
 
 class WebhookSecretRotateRequest(StrictRequestModel):
-    """Options of a rotation."""
+    """Rotation of a webhook's secret: the time for which the old secret also signs."""
 
     overlap_seconds: int = Field(
         86_400,

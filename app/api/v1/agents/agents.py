@@ -27,7 +27,7 @@ _DEFAULT_SETTINGS = BindingSettings()
 
 
 class _AgentSettingsRequest(StrictRequestModel):
-    """Settings of an agent's searches. Null has the effect of no setting."""
+    """Settings of an agent's searches. If a setting is null, the default applies."""
 
     session_scope: bool | None = Field(
         _DEFAULT_SETTINGS.session_scope,
@@ -99,7 +99,7 @@ class _AgentSettingsRequest(StrictRequestModel):
     )
 
     def validate_settings(self) -> dict[str, Any]:
-        """Return the settings that the caller provided, checked.
+        """Validate the settings, and return those that the caller provided.
 
         Raises:
             InvalidInputError: A strategy, option, transformer or filter is invalid.
@@ -133,7 +133,7 @@ class AgentBindingRequest(_AgentSettingsRequest):
 
 
 class AgentBindingUpdate(_AgentSettingsRequest):
-    """Changes of a binding. Fields left out stay. A strategy and its options are changed together."""
+    """Changes of a binding. Fields left out do not change. A strategy and its options are changed together."""
 
     knowledge_bases: KnowledgeBaseReferences = Field(
         default_factory=list,

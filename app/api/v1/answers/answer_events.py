@@ -1,4 +1,4 @@
-"""Answers: the events of a stream, and the same data as one object."""
+"""Schemas of answers: the events of a stream, and one object with the data of all events."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -24,7 +24,7 @@ from app.api.v1.search.search_results import to_explanation_out, to_reformulatio
 
 
 class AnswerQueryOut(BaseModel):
-    """Question that is answered, and the queries that were searched for."""
+    """Question that is answered, and the search queries that were made from the question."""
 
     question: str = Field(
         description="Question, complete by itself.", examples=["How many days of parental leave are there?"]
@@ -95,7 +95,7 @@ class AnswerCitationsOut(BaseModel):
 
 
 class TokenUsageOut(BaseModel):
-    """Tokens that the chat model counted for answer, citations and compressed sources; 0 if it does not count."""
+    """Tokens that the chat model reported for answer, citations and compressed sources; 0 if it reports none."""
 
     prompt_tokens: int = Field(description="Number of input tokens.", examples=[812])
     completion_tokens: int = Field(description="Number of output tokens.", examples=[64])
@@ -124,7 +124,7 @@ class AnswerTextOut(BaseModel):
     )
 
 
-# Fields of the last base come first: this order is that of the events.
+# Pydantic puts the fields of the last base first, so the fields have the order of the events.
 class AnswerOut(AnswerDoneOut, AnswerCitationsOut, AnswerSourcesOut, AnswerTextOut, AnswerQueryOut):
     """Answer with its sources and citations: the data of all events."""
 

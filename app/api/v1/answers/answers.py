@@ -57,15 +57,15 @@ class AnswerOptions(StrictRequestModel):
 
 
 class KnowledgeBaseAnswerRequest(AnswerOptions, KnowledgeBaseSearchRequest):
-    """Question to answer from one knowledge base. ``top_k`` limits the number of sources; by default, as many as fit
-    are used.
+    """Question to answer from one knowledge base. ``top_k`` limits the number of sources; by default, all sources that
+    fit into the prompt are used.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": EXAMPLES})
 
 
 class MultiAnswerRequest(AnswerOptions, MultiSearchRequest):
-    """Question to answer from several knowledge bases: the named ones, or those most similar to the question."""
+    """Question to answer from several knowledge bases: the named ones, or the ones most similar to the question."""
 
     model_config = ConfigDict(json_schema_extra={"examples": EXAMPLES})
 

@@ -100,7 +100,7 @@ def encode_node_path(document: UUID, version: int, path: Sequence[int]) -> list[
     return list(_encode_node_path(document, version, tuple(path)))
 
 
-# Searches often find chunks of the same nodes, and computing an id means computing a digest.
+# The cache saves digests: each id needs a digest, and searches often find chunks of the same nodes.
 @lru_cache(maxsize=10_000)
 def _encode_node_path(document: UUID, version: int, path: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(
@@ -163,7 +163,7 @@ async def list_chunks(
 ) -> ChunkList:
     """Return the chunks of the live version in reading order.
 
-    With `node`, only chunks whose text is at least partly in that node.
+    With `node`, the list has only chunks whose text is at least partly in that node.
     """
     below = None if node is None else decode_node_id(node)
     view = await tenant.content.list_chunks(

@@ -122,7 +122,7 @@ async def delete_documents(
         ),
     ] = None,
 ) -> DocumentsDeletedOut:
-    """Delete the documents that `ids`, `external_id` or `filter` select; one of them is needed.
+    """Delete the documents that `ids`, `external_id` or `filter` select. One of the three parameters is required.
 
     `filter={}` selects all documents and needs `confirm`. The header `Carrel-Deletion-Id` names the receipt.
     """
@@ -144,7 +144,7 @@ def _decode_document_ids(references: Sequence[str]) -> list[UUID]:
 
 @router.get("/deletions/{deletion}", summary="Get the receipt of a deletion", response_model=DeletionOut)
 async def get_deletion(deletion: DeletionPath, tenant: CurrentReader, resources: CurrentResources) -> DeletionOut:
-    """Return the receipt of a deletion. Only the operator can read that of a tenant."""
+    """Return the receipt of a deletion. Only the operator can read the receipt of a tenant's deletion."""
     deletion_id = decode_id("del", deletion)
     if deletion_id is None:
         raise DeletionNotFound

@@ -27,7 +27,9 @@ MAX_STREAM_SECONDS = 600.0
 
 
 def format_event_id(document: DocumentRow) -> str:
-    """Return the id of a state: a caller that has seen the state does not get it again."""
+    """Return the event id of a document's state. A caller that resumes with this id does not receive the state
+    again.
+    """
     progress = document.progress or {}
     return f"{document.version}.{document.status}.{progress.get('done', progress.get('waiting_for', ''))}"
 

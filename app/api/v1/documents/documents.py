@@ -1,4 +1,4 @@
-"""Documents: list, read, update, reindex, and the original."""
+"""Documents: list, read, update, reindex, and download of the original."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ INLINE_MEDIA_TYPES = frozenset({"application/pdf", "text/plain", "image/png", "i
 
 
 class DocumentUpdate(StrictRequestModel):
-    """Changes of a document that need no upload. Fields left out stay."""
+    """Changes of a document that need no upload. Fields left out do not change."""
 
     metadata: Metadata | None = Field(
         None,
@@ -75,8 +75,8 @@ class DocumentUpdate(StrictRequestModel):
 
 
 class DocumentOut(BaseModel):
-    """Document with the state of its ingestion. ``status`` and ``error`` describe the newest version, ``live_version``
-    the one that searches see.
+    """Document with the state of its ingestion. ``status`` and ``error`` describe the newest version. ``live_version``
+    is the version that searches use.
     """
 
     id: str = Field(
@@ -292,9 +292,9 @@ async def update_document(
 ) -> DocumentOut:
     """Change metadata, title, source or scope of a document. A scope can only be widened.
 
-    Filters, scopes and results follow at once. A new title is also searched: the document returns to `queued`, and
-    searches find it by the former title until it is `ready` again. If that ingestion fails, the former title stays
-    searchable.
+    Filters, scopes and search results use the change at once. A new title is also searched: the document returns to
+    `queued`, and searches find it by the former title until it is `ready` again. If that ingestion fails, the former
+    title stays searchable.
     """
     changes = body.model_dump(exclude_unset=True)
     if changes.get("metadata", ...) is None:
@@ -336,8 +336,8 @@ async def get_document_content(
 ) -> Response:
     """Return the original file.
 
-    If the object store makes links, the response is a redirect to one that is valid for a few minutes. Else it is the
-    file; `Range` requests a part of it.
+    If the object store creates links, the response is a redirect to a link that is valid for a few minutes. Otherwise
+    the response is the file, and the header `Range` requests a part of the file.
     """
     original = await tenant.documents.get_original(kb, decode_document_id(document), inline_types=INLINE_MEDIA_TYPES)
     if original.link is not None:
@@ -373,7 +373,7 @@ def parse_byte_range(header: str, size: int) -> tuple[int, int] | None:
         size: Size of the file in bytes.
 
     Returns:
-        Start and length. None for the whole file; a length of 0 for a range behind its end.
+        Start and length. None means the whole file. A length of 0 means a range behind the end of the file.
     """
     unit, _, spans = header.partition("=")
     first, dash, last = spans.strip().partition("-")

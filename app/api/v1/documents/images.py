@@ -1,4 +1,4 @@
-"""Images of documents: their description in chunks, and their bytes."""
+"""Images of documents: the schema of an image in a chunk, and the download of an image."""
 
 from typing import Annotated
 from uuid import UUID
@@ -65,8 +65,8 @@ async def get_image(
 ) -> Response:
     """Return an image of the live version of a document.
 
-    If the object store makes links, the response is a redirect to one that is valid for a few minutes. Else it is the
-    image.
+    If the object store creates links, the response is a redirect to a link that is valid for a few minutes. Otherwise
+    the response is the image.
     """
     image = await tenant.images.get(kb, decode_document_id(document), n)
     if image.link is not None:

@@ -28,7 +28,7 @@ from app.ids import decode_id, encode_id
 router = APIRouter(
     prefix="/knowledge-bases/{kb}/documents/{document}", tags=["documents"], route_class=AuthenticatedRoute
 )
-# No parser makes deeper headings, and a response that nests much deeper cannot be encoded as JSON.
+# No parser creates deeper headings, and a response with much deeper nesting cannot be encoded as JSON.
 MAX_DEPTH = 100
 MAX_PIECE_CHARACTERS = 128 * 1024
 _encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
@@ -162,7 +162,7 @@ def to_node_fields(node: Node | TableNode, *, depth: int, offsets: OffsetConvert
 
     Args:
         node: Node of the document tree.
-        depth: Number of nodes above it.
+        depth: Number of ancestors of the node.
         offsets: Conversion of offsets to the requested unit.
     """
     return {
@@ -194,7 +194,7 @@ def to_line_box_fields(line_boxes: LineBoxes) -> dict[str, Any]:
 def stream_tree_json(view: TreeView, *, depth: int) -> Iterator[str]:
     """Yield a ``DocumentTreeOut`` as JSON, node by node; siblings keep their order.
 
-    Nodes that a reindex has added come behind their other siblings.
+    Nodes that a reindex has added come after their other siblings.
 
     Args:
         view: Tree with the text of the document.
@@ -238,14 +238,14 @@ class TreeResponse(StreamingResponse):
         self._depth = depth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the tree. Errors of opening the tree come before anything is sent."""
+        """Send the tree. If the tree cannot be opened, the error is raised before anything is sent."""
         async with self._view as view:
             self.body_iterator = _join_pieces(stream_tree_json(view, depth=self._depth))
             await super().__call__(scope, receive, send)
 
 
 async def _join_pieces(parts: Iterator[str]) -> AsyncIterator[bytes]:
-    """Join parts of JSON into pieces. A thread does it, because 50,000 nodes take a second."""
+    """Join parts of JSON into pieces. This function runs in a thread, because 50,000 nodes take a second."""
     while piece := await asyncio.to_thread(_read_piece, parts):
         yield piece
 

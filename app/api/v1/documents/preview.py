@@ -39,7 +39,9 @@ MAX_NODES = 2000
 
 
 class PreviewOptionsRequest(StrictRequestModel):
-    """Options of a preview: cut like a knowledge base, or with ``chunking``; without either with the defaults."""
+    """Options of a preview: the chunking of a knowledge base, or ``chunking``. Without both, the default chunking
+    applies.
+    """
 
     knowledge_base: Identifier | None = Field(
         None, description="Id or name of a knowledge base whose chunking is used.", examples=[None]
@@ -178,7 +180,7 @@ class PreviewOut(BaseModel):
 
 
 def to_tree_out(root: TreeNode, text: str) -> tuple[PreviewNodeOut, bool]:
-    """Return the first nodes in reading order as a tree, and whether the tree has more.
+    """Return the first nodes in reading order as a tree, and whether the document tree has further nodes.
 
     Args:
         root: Root of the document tree.
@@ -312,8 +314,8 @@ async def _receive_preview(request: Request, tenant: TenantServices) -> Preview:
 async def preview_document(request: Request, tenant: CurrentWriter) -> PreviewOut | Response:
     """Parse and cut a file or a text, and report how well it can be read. Nothing is stored.
 
-    Files have at most 50 MiB. A file that cannot be parsed gets the error code that an uploaded document would fail
-    with.
+    Files have at most 50 MiB. If a file cannot be parsed, the response has the error code that an upload of the file
+    would fail with.
     """
     try:
         result = await _receive_preview(request, tenant)

@@ -10,7 +10,7 @@ from app.documents.scopes import DocumentScope
 
 
 class ScopeOut(BaseModel):
-    """Scope of a document: who can find it."""
+    """Scope of a document: the users, chats and agents that can find the document."""
 
     level: str = Field(
         description="Level: `shared` (all tenants), `tenant`, `user`, `chat_shared` (a chat) or `chat_agent` (an "

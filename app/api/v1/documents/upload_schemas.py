@@ -24,7 +24,7 @@ from app.times import ProvidedTime
 
 
 def require_future(value: datetime) -> datetime:
-    """Return a time if it is in the future; otherwise, it is invalid."""
+    """Return a time that is in the future. Any other time makes the request invalid."""
     if value <= datetime.now(UTC):
         raise ValueError("must be in the future")
     return value
@@ -87,10 +87,10 @@ class DocumentFieldsRequest(LargeRequestModel):
     )
 
     def to_document_fields(self) -> DocumentFields:
-        """Convert the fields to those of the documents package.
+        """Convert the fields to the type of the documents package.
 
         Raises:
-            InvalidInputError: The combination of ids names no scope.
+            InvalidInputError: The ids of user, chat and agent do not form a scope.
         """
         fields = self.model_dump(exclude={"user_id", "chat_id", "agent_id", "text", "chunks", "media_type"})
         scope = DocumentScope(self.user_id, self.chat_id, self.agent_id)
@@ -156,7 +156,7 @@ class ProvidedChunkRequest(LargeRequestModel):
     )
 
     def to_provided_chunk(self) -> ProvidedChunk:
-        """Convert the chunk to that of the documents package."""
+        """Convert the chunk to the type of the documents package."""
         return ProvidedChunk(self.text, self.metadata or {}, tuple(self.section_titles), self.page, self.vector)
 
 

@@ -31,8 +31,8 @@ router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"],
 
 
 async def _receive_upload(kb: str, request: Request, tenant: TenantServices, upload_limit: int) -> UploadResult:
-    """Receive an upload. A form goes to disk, up to the limit of the settings; a text stays in memory, up to that of
-    JSON.
+    """Receive an upload. A form is written to the disk, up to the upload limit of the settings. A JSON body stays in
+    memory, up to the limit of JSON bodies.
     """
     kind, boundary = parse_content_type(request)
     knowledge_base = await tenant.knowledge_bases.find(kb)
@@ -119,9 +119,10 @@ async def upload_document(
 ) -> Response:
     """Store a file, a text or chunks, and queue the document for ingestion.
 
-    The same bytes again return the existing document (200); other metadata or another title is applied. Other bytes
-    with the same `external_id` make a new version; searches see the former one until the new one is ready. With `wait`,
-    the response has status 201 if the document is ready in time.
+    If the same bytes are uploaded again, the response is the existing document (200), and other metadata or another
+    title is applied to it. Other bytes with the same `external_id` become a new version of the document. Searches use
+    the former version until the new version is ready. With `wait`, the response has status 201 if the document is ready
+    in time.
     """
     uploaded = await _receive_upload(kb, request, tenant, tenant.quotas.upload_limit_bytes)
     document = uploaded.document
@@ -182,8 +183,8 @@ async def upload_document_batch(
 ) -> dict[str, list[UploadBatchItemOut]]:
     """Store many files in one request, and queue a document for each.
 
-    The response has an outcome for each file. All files get the same fields. Single uploads are ingested before those
-    of a batch.
+    The response has an outcome for each file. All files get the same fields. Single uploads are ingested before the
+    files of a batch.
     """
     kind, boundary = parse_content_type(request)
     knowledge_base = await tenant.knowledge_bases.find(kb)

@@ -67,10 +67,10 @@ class HttpSourceResponsePaths(StrictRequestModel):
 
 
 class HttpSourceRequest(StrictRequestModel):
-    """HTTP request that searches an external service. ``{query}`` and ``{top_k}`` are filled in, in ``params`` and in
-    strings of ``body``.
+    """HTTP request that searches an external service. The service replaces ``{query}`` and ``{top_k}`` in ``params``
+    and in strings of ``body``.
 
-    The operator's settings must allow address, method, parameters and headers.
+    The operator's settings must allow the address, method, parameters and headers of the request.
     """
 
     url: Annotated[str, StringConstraints(max_length=2000), STORABLE] = Field(

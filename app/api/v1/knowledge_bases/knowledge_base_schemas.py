@@ -35,7 +35,7 @@ NEW_KNOWLEDGE_BASE_EXAMPLE: dict[str, Any] = {
 
 
 class EmbeddingModelRequest(StrictRequestModel):
-    """Embedding model, one of those in ``GET /v1/capabilities``."""
+    """Embedding model. ``GET /v1/capabilities`` lists the available models."""
 
     model: Text | None = Field(
         None, description="Name of the model. Default: the default model of the service.", examples=[None]
@@ -159,7 +159,9 @@ class KnowledgeBaseCreate(StrictRequestModel):
 
 
 class KnowledgeBaseUpdate(StrictRequestModel):
-    """Changes of a knowledge base that need no reindex. ``POST /v1/knowledge-bases/{kb}/reindex`` makes the others."""
+    """Changes of a knowledge base that need no reindex. ``POST /v1/knowledge-bases/{kb}/reindex`` makes all other
+    changes.
+    """
 
     title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = Field(
         None, description="Title for people, at most 300 characters; null removes it.", examples=["Staff handbook"]

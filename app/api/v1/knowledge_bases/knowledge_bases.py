@@ -129,7 +129,8 @@ async def update_knowledge_base(
     """Change titles, search settings, routing settings, enforced metadata or source of a knowledge base.
 
     `retrieval`, `routing` and `source` are replaced as a whole: a field left out gets its default. New enforced
-    metadata is applied to all documents in the background; until then, searches filter by the former one too.
+    metadata is applied to all documents in the background; until then, searches also filter by the former enforced
+    metadata.
     """
     changes = body.model_dump(exclude_unset=True)
     for name in ("retrieval", "routing", "metadata_filter", "source"):

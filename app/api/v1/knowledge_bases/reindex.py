@@ -21,7 +21,9 @@ router = APIRouter(
 
 
 class ReindexRequest(StrictRequestModel):
-    """Settings of the next search index. Fields left out stay; in ``chunking``, fields left out get their default."""
+    """Settings of the next search index. Fields left out do not change, except in ``chunking``: there, fields left out
+    get their default.
+    """
 
     embedding: EmbeddingModelRequest = Field(
         default_factory=EmbeddingModelRequest, description="Embedding model of the next search index.", examples=[{}]
@@ -36,7 +38,8 @@ class ReindexRequest(StrictRequestModel):
 async def reindex_knowledge_base(
     kb: KnowledgeBasePath, tenant: CurrentAdmin, resources: CurrentResources, body: ReindexRequest | None = None
 ) -> dict[str, Any]:
-    """Build another search index from the stored documents. The live one answers until the new one is complete.
+    """Build another search index from the stored documents. Searches use the live index until the new index is
+    complete.
 
     The same request during the reindex changes nothing; after a failure, it continues the reindex.
     """
@@ -52,14 +55,14 @@ async def reindex_knowledge_base(
 
 @router.delete("", summary="Cancel a reindex", status_code=204)
 async def cancel_reindex(kb: KnowledgeBasePath, tenant: CurrentAdmin) -> Response:
-    """Cancel the reindex of a knowledge base. The live search index stays."""
+    """Cancel the reindex of a knowledge base. The live search index does not change."""
     await tenant.reindexing.cancel(kb)
     return Response(status_code=204)
 
 
 @router.post("/rollback", summary="Roll back a reindex", status_code=202, response_model=KnowledgeBaseOut)
 async def roll_back_reindex(kb: KnowledgeBasePath, tenant: CurrentAdmin, resources: CurrentResources) -> dict[str, Any]:
-    """Return to the former search index with its settings. It is brought up to date first, then it becomes the live
-    one.
+    """Make the former search index, with its settings, live again. It is first updated with the changes of the
+    documents since then.
     """
     return to_knowledge_base_out(await tenant.reindexing.rollback(kb), resources)

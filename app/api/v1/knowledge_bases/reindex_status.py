@@ -49,7 +49,7 @@ class ReindexErrorOut(ReindexLastErrorOut):
 
 
 class ReindexOut(BaseModel):
-    """Reindex of a knowledge base. A failed one continues when it is requested again with the same settings."""
+    """Reindex of a knowledge base. A failed reindex continues when it is requested again with the same settings."""
 
     state: Literal["building", "failed"] = Field(description="`building`, or `failed`.", examples=["building"])
     done: int = Field(description="Number of documents that are done.", examples=[5])
@@ -82,7 +82,7 @@ def to_reindex_out(reindexing: ReindexProgress) -> dict[str, Any]:
 
 
 def get_rollback_deadline(view: KnowledgeBaseView, resources: Resources) -> datetime | None:
-    """Return the time until which a rollback is possible; None if it is not.
+    """Return the time until which a rollback is possible; None if no rollback is possible.
 
     Args:
         view: Knowledge base with the time at which its former search index was replaced.

@@ -19,9 +19,9 @@ ROUTING_DESCRIPTION = (
 
 
 class RoutingSettingsRequest(StrictRequestModel):
-    """Routing settings: what the knowledge base is about, for searches that name no knowledge base.
+    """Routing settings: descriptions of the contents, by which searches without named knowledge bases choose this one.
 
-    Descriptions and examples are embedded in the background. The chunks of the knowledge base describe it too.
+    Descriptions and examples are embedded in the background. Routing also uses the vectors of the chunks.
     """
 
     descriptions: Annotated[list[Description], Field(max_length=20)] = Field(
@@ -85,7 +85,9 @@ class RoutingSettingsOut(BaseModel):
 
 
 class TopNRouting(StrictRequestModel):
-    """Routing to a number of knowledge bases of each embedding model, and to those that cannot be compared."""
+    """Routing to a number of knowledge bases of each embedding model, and to knowledge bases that routing cannot
+    compare, for example without a routing profile.
+    """
 
     top_n: int = Field(
         3, ge=1, le=100, description="Number of knowledge bases of each embedding model, 1 to 100.", examples=[3]
@@ -96,5 +98,5 @@ RoutingRequest = TopNRouting | Literal[False]
 
 
 def to_routing(requested: RoutingRequest) -> RoutingOptions:
-    """Convert routing options of a request."""
+    """Convert the routing options of a request to the type of the retrieval package."""
     return RoutingOptions(requested.top_n if isinstance(requested, TopNRouting) else None)

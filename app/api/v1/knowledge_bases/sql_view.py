@@ -96,11 +96,11 @@ def _to_sql_view_out(view: SqlViewDetails) -> dict[str, Any]:
 async def create_sql_view(
     kb: KnowledgeBasePath, tenant: CurrentAdmin, body: SqlViewCreate | None = None
 ) -> dict[str, Any]:
-    """Create a read-only view with the columns `id`, `vec` and `metadata`, and a database role that can read this view
-    only.
+    """Create a read-only view with the columns `id`, `vec` and `metadata`, and a database role that can read only this
+    view.
 
-    The view has the chunks of the live search index at the level of the tenant. Documents of users, chats and the
-    shared level, dynamic and expired ones are never in it.
+    The view has the chunks of the live search index at the level of the tenant. The view never has documents of users,
+    chats or the shared level, and no dynamic or expired documents.
     """
     body = body or SqlViewCreate()
     view, password = await tenant.sql_views.create(kb, collection=body.collection, content_key=body.content_key)

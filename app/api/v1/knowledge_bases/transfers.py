@@ -57,7 +57,7 @@ class ExportResponse(StreamingResponse):
 async def export_knowledge_base(kb: KnowledgeBasePath, tenant: CurrentAdmin) -> StreamingResponse:
     """Return a knowledge base as one tar archive: settings, originals, parsed text, chunks and vectors.
 
-    An archive that was cut off has no end marker; an import reports that.
+    An incomplete archive has no end marker, so an import detects it.
     """
     export = await tenant.exports.export(kb)
     headers = {"Content-Disposition": format_content_disposition(f"{export.kb.row.name}.tar", inline=False)}

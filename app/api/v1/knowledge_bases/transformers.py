@@ -1,4 +1,4 @@
-"""Transformers as requests and settings name them."""
+"""Schema of a transformer in requests and settings, and its conversion."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -35,7 +35,8 @@ def to_named_transformers(configs: Sequence[str | TransformerConfig]) -> list[Na
 def to_stored_transformers(
     configs: Sequence[str | TransformerConfig] | None, *, loc: tuple[str, ...]
 ) -> list[dict[str, Any]] | None:
-    """Return transformers as they are stored: in their order, with all options, so that a new default changes nothing.
+    """Convert transformers of a request to their stored form, with the values of all options. A later change of a
+    default therefore has no effect on stored transformers.
 
     Args:
         configs: Transformers of the request; None if it has none.

@@ -30,8 +30,8 @@ def apply_binding(
         request: Search request of the caller.
         binding: Binding of the agent.
         principal: Caller, whose key limits the knowledge bases.
-        session_id: Id of the chat that the caller claims. It opens the documents of that chat only if the binding
-            allows it.
+        session_id: Id of the chat that the caller claims. The search reads the documents of this chat only if the
+            binding allows it.
     """
     readable_ids = filter(principal.can_access, binding.knowledge_base_ids)
     settings = binding.settings
@@ -58,7 +58,9 @@ def apply_binding(
 
 
 def _select_newest(messages: Sequence[Message], max_messages: int | None) -> Sequence[Message]:
-    """Return the newest messages, and the newest question if it is older: many tool messages may follow it."""
+    """Return the newest messages. If none is a question, put the newest question before them: many messages of tools
+    may follow it.
+    """
     if max_messages is None:
         return messages
     questions = [message for message in messages if message.role in ASKING_ROLES and message.content.strip()]
@@ -67,8 +69,8 @@ def _select_newest(messages: Sequence[Message], max_messages: int | None) -> Seq
 
 
 def _resolve_strategy(binding: BoundAgent) -> tuple[str | None, Mapping[str, Any]]:
-    """Return the stored strategy and its options. If its plugin is missing, return the default: an agent gets no error
-    for that.
+    """Return the stored strategy and its options. If the plugin of the strategy is missing, return the default
+    strategy, so that the agent gets results instead of an error.
     """
     name, options = binding.settings.strategy, binding.settings.strategy_options
     if name is None:

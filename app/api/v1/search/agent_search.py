@@ -1,4 +1,6 @@
-"""External-search contract: a conversation in, a bare array of passages out, within the time budget of the caller."""
+"""External-search contract: the request is a conversation, and the response is an array of passages within the caller's
+time budget.
+"""
 
 import time
 from dataclasses import replace
@@ -83,8 +85,8 @@ def _find_message_fault(message: Any) -> str | None:
 class AgentSearchRequest(BaseModel):
     """Conversation to answer. Unknown fields are ignored.
 
-    Messages that are not understood are ignored if the conversation has a question. Without a question they make the
-    request invalid, so that a mistake does not look like an empty result.
+    Messages that are not understood are ignored if the conversation has a question. Without a question such messages
+    make the request invalid, so that a mistake does not look like an empty result.
     """
 
     model_config = ConfigDict(
@@ -140,7 +142,7 @@ class AgentSearchRequest(BaseModel):
     @field_validator("messages", mode="before")
     @classmethod
     def _select_newest(cls, value: Any) -> Any:
-        """Return the newest messages, and the newest question if it is older."""
+        """Return the newest messages, preceded by the newest question among the older messages."""
         if not isinstance(value, list):
             return value
         newest = value[-MAX_MESSAGES:]
@@ -163,7 +165,7 @@ async def _search_snippets(
         messages=[Message(message.role, message.content) for message in body.messages],
         knowledge_bases=knowledge_bases,
         top_k=body.top_k,
-        # The contract has no field for the reranker: a configured one is used.
+        # The contract has no field for the reranker. If a reranker is configured, the search uses it.
         rerank=tenant.retrieval.reranker is not None,
     )
     settings = BindingSettings()
@@ -199,9 +201,9 @@ async def search_for_agent(
 ) -> list[str]:
     """Return the passages that answer the last question of a conversation, best first.
 
-    The search runs in the knowledge bases of the agent's binding (`PUT /v1/agents/{agent_id}`), else in all that the
-    key may read, routed. An empty array means that nothing matched. If a part of the search fails, the request fails
-    with `search_unavailable`.
+    The search runs in the knowledge bases of the agent's binding (`PUT /v1/agents/{agent_id}`). Without a binding, the
+    search is routed among all knowledge bases that the key may read. An empty array means that nothing matched. If a
+    part of the search fails, the request fails with `search_unavailable`.
     """
     return await _search_snippets(tenant, body, request, response, None)
 
@@ -217,6 +219,6 @@ async def search_knowledge_base_for_agent(
 ) -> list[str]:
     """Return the passages of one knowledge base that answer the last question of a conversation, best first.
 
-    The knowledge base replaces those of the agent's binding; the other settings of the binding apply.
+    The knowledge base replaces the knowledge bases of the agent's binding. The other settings of the binding apply.
     """
     return await _search_snippets(tenant, body, request, response, [kb])

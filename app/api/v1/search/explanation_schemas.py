@@ -9,7 +9,7 @@ from app.prompts.types import PromptName
 
 
 class QueryPlanOut(BaseModel):
-    """Plan of the retrievers in one knowledge base."""
+    """Plan of the retrievers for one knowledge base."""
 
     chunks: int = Field(description="Number of chunks of the knowledge base.", examples=[12840])
     share: float = Field(
@@ -82,7 +82,7 @@ class RoutingDecisionOut(BaseModel):
 
 
 class ReformulationOut(BaseModel):
-    """Query that a conversation was reformulated to."""
+    """Query that was made from a conversation."""
 
     query: str = Field(
         description="Last question of the conversation, complete by itself.",

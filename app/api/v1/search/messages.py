@@ -18,7 +18,7 @@ def extract_texts(content: Any) -> list[str | None]:
         content: String, list of parts, or None.
 
     Returns:
-        One entry per part. A string is its only part. None is a part that is not understood.
+        One entry per part. A string counts as one part. The entry is None for a part that is not understood.
     """
     if isinstance(content, list):
         return [_extract_text(part) for part in content]
@@ -26,7 +26,7 @@ def extract_texts(content: Any) -> list[str | None]:
 
 
 def join_texts(content: Any) -> Any:
-    """Return the texts of all parts, one per line. Return ``content`` itself if a part is not understood."""
+    """Return the texts of all parts, one per line. If a part is not understood, return ``content`` unchanged."""
     texts = extract_texts(content)
     return content if None in texts else "\n".join(text for text in texts if text)
 

@@ -26,7 +26,9 @@ router = APIRouter(tags=["search"], route_class=AuthenticatedRoute)
 
 
 class SearchScopeRequest(StrictRequestModel, frozen=True):
-    """Scope of a search: levels that it reads in addition to the shared level and the level of the tenant."""
+    """Scope of a search: the user, chat and agent whose documents are searched in addition to documents of the shared
+    level and of the tenant.
+    """
 
     user_id: ScopeId | None = Field(
         None,
@@ -45,9 +47,10 @@ class SearchScopeRequest(StrictRequestModel, frozen=True):
 
 
 class ExpandOptions(StrictRequestModel):
-    """Options of expansion.
+    """Expansion of hits: the text around a hit that the result contains.
 
-    The texts of all results together have at most 2,000,000 characters. With a ``top_k`` of 500, each has 4,000.
+    The texts of all results together have at most 2,000,000 characters. With a ``top_k`` of 500, each text has at most
+    4,000.
     """
 
     window: int = Field(
@@ -72,7 +75,7 @@ class ExpandOptions(StrictRequestModel):
 
 
 class KnowledgeBaseSearchRequest(StrictRequestModel):
-    """Search in one knowledge base. One of ``query``, ``queries`` and ``messages`` is needed."""
+    """Search in one knowledge base. One of ``query``, ``queries`` and ``messages`` is required."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -228,7 +231,7 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
 
 
 class MultiSearchRequest(KnowledgeBaseSearchRequest):
-    """Search in several knowledge bases: the named ones, or those that are most similar to the query."""
+    """Search in several knowledge bases: the named ones, or the ones that are most similar to the query."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -276,7 +279,8 @@ async def search_knowledge_bases(
 
     Without `knowledge_bases`, and if the key may read more than three, the search is routed. It runs in the three
     knowledge bases of each embedding model that are most similar to the query, by their chunks and their `routing`
-    settings. Knowledge bases without a profile are searched too. `routing` sets another number, or `false` for all.
+    settings. Knowledge bases without a routing profile are searched too. `routing` sets another number of knowledge
+    bases; `false` searches all.
     """
     return await create_search_response(
         await search_with_quota(tenant, body.to_search_request(body.knowledge_bases), response), response

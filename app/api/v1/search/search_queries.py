@@ -49,7 +49,7 @@ class ImageQuery(StrictRequestModel):
 
 
 def _detect_query_kind(value: Any) -> str | None:
-    """Return the kind of query that a caller means, so that an error names the faults of that kind alone."""
+    """Return the kind of a query in a request, so that an error lists only the faults of this kind."""
     if isinstance(value, dict):
         return "query[image]" if "image" in value and "vector" not in value else "query[vector]"
     return "query[words]" if isinstance(value, str) else None
@@ -86,7 +86,9 @@ def parse_query(value: str | VectorQuery | ImageQuery, *, loc: Loc) -> Query:
 
 
 def _normalize_vector(values: list[float], *, loc: Loc) -> Vectors:
-    """Scale a vector to unit length. Only the direction counts, and half precision ends at 65,504."""
+    """Scale a vector to unit length. Cosine similarity uses only the direction, and the maximum of half precision is
+    65,504.
+    """
     vector = np.array(values)
     largest = np.abs(vector).max()
     if largest == 0:

@@ -37,7 +37,9 @@ class ResultDocumentOut(BaseModel):
 
 
 class ScoresOut(BaseModel):
-    """Scores of a chunk from each retriever and after fusion. With several queries, each is the best of them."""
+    """Scores of a chunk from each retriever and after fusion. With several queries, each score is the best score of any
+    query.
+    """
 
     dense: float | None = Field(
         description="Cosine similarity, from -1 to 1; null if the dense retriever did not return the chunk.",

@@ -34,7 +34,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
     """Convert a hit to a result of the response.
 
     Args:
-        hit: Hit of a search; one of an HTTP source gets no ids.
+        hit: Hit of a search. A hit of an HTTP source gets no ids in the result.
     """
     chunk, document, excerpt = hit.chunk, hit.document, hit.text_span
     return SearchResultOut(
