@@ -121,7 +121,7 @@ class _DocxReader:
     def read_document(self) -> None:
         """Read the headers, the body and the footers.
 
-        Raises CorruptFile if the document has no body, and TextTooLong if a table is too large.
+        Raises CorruptFile if the document has no body, and TextTooLong if the text or a table is too large.
         """
         body = find_child(self._root, "w:body")
         if body is None:
