@@ -5,7 +5,9 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,8 @@ PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 RUN = [page for page in PAGES if any(block.marker in {"run", "run fails"} for block in read_blocks(page))]
 # Pages that are not rewritten yet: their commands have no markers.
 UNMARKED = Path(__file__).with_name("unmarked_pages.txt")
+# Programs of the pages' commands that a bare machine may lack; `.ci/run` installs them.
+PROGRAMS = ("curl", "jq", "openssl")
 UPDATES = os.environ.get("UPDATE_PAGES") == "1"
 
 
@@ -56,6 +60,9 @@ def test_page_names_tests_that_read_it(page: Path) -> None:
 def test_page_commands_print_what_the_page_shows(
     page: Path, service: RunningService, make_directory: Callable[[], Path]
 ) -> None:
+    missing = find_missing_programs(read_blocks(page))
+    if missing:
+        pytest.skip(f"the commands of the page need {' and '.join(missing)}, which this machine lacks")
     updates: list[tuple[PageBlock, str]] = []
     printed = ""
     with PageSession.open(make_directory(), service, page.stem) as session:
@@ -70,6 +77,12 @@ def test_page_commands_print_what_the_page_shows(
             elif block.marker.startswith("output"):
                 compare(block, printed, updates)
     write_updates(page, updates)
+
+
+def find_missing_programs(blocks: Iterable[PageBlock]) -> list[str]:
+    """Return the programs of PROGRAMS that the page's commands use and that are not installed."""
+    commands = "\n".join(block.text for block in blocks if block.marker in {"run", "run fails"})
+    return [each for each in PROGRAMS if re.search(rf"\b{each}\b", commands) and shutil.which(each) is None]
 
 
 def run_block(session: PageSession, block: PageBlock, updates: list[tuple[PageBlock, str]]) -> str:
@@ -127,3 +140,10 @@ def write_updates(page: Path, updates: list[tuple[PageBlock, str]]) -> None:
         text = text[: block.start] + shown + "\n" + text[block.end :]
     if updates:
         page.write_text(text, "utf-8")
+
+
+def test_find_missing_programs_names_programs_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    quickstart = read_blocks(ROOT / "docs/tutorials/quickstart.md")
+    assert find_missing_programs(quickstart) == ["curl", "jq"]
+    assert find_missing_programs([]) == []
