@@ -145,5 +145,5 @@ def write_updates(page: Path, updates: list[tuple[PageBlock, str]]) -> None:
 def test_find_missing_programs_names_programs_that_are_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     quickstart = read_blocks(ROOT / "docs/tutorials/quickstart.md")
-    assert find_missing_programs(quickstart) == ["curl", "jq"]
+    assert find_missing_programs(quickstart) == ["curl"]
     assert find_missing_programs([]) == []
