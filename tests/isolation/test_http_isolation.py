@@ -149,7 +149,7 @@ def test_new_endpoint_is_detected() -> None:
     outer.router.routes.append(Mount("/deep", routes=[Route("/{leaf}", closed, methods=["DELETE"])]))
     found = {endpoint.name: find_unknown_fields(endpoint) for endpoint in list_endpoints(outer.routes)}
     assert found["POST /inner/things/{thing}"] == ["path: thing", "query: owner_id", "a body"]
-    assert found["* /closed"] == ["/closed: its routes cannot be seen"]
+    assert found["* /closed"] == ["/closed: a mounted application without visible routes"]
     assert found["DELETE /deep/{leaf}"] == ["path: leaf"]
 
 
