@@ -1,11 +1,11 @@
 """``make bench NAME=search-floor``: measure the fastest possible search over HTTP and the bare SQL of its retrievers.
 
 The minimal server has FastAPI, one connection, the statement of both retrievers, the fusion, the statement that reads
-the best five texts, and JSON. It uses one transaction and does not wait for its commit. It has no API key, no plan, no
-limits and no log. The benchmark compares it with the service, whose query vectors are cached. The HTTP client of the
-standard library calls both. The benchmark also calls the service with httpx2, the client of ``make bench``, because the
-difference is the cost of that client. With arguments, the module is the minimal server: it prints its port and serves
-until its standard input ends.
+the best five texts, and JSON. It uses one transaction and does not wait for its commit. It checks no API key and no
+limit, and writes no log. The benchmark compares it with the service, whose query vectors are cached. The HTTP client
+of the standard library calls both servers. The benchmark calls the service a second time with httpx2, the client of
+``make bench``, to measure the cost of that client. With arguments, the module is the minimal server: it prints its
+port and serves until its standard input ends.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ BATCH_SIZE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class IndexedDocument:
-    """Result of ingesting one version. The sequences have one item for each draft, in the same order.
+    """Result of ingesting one version. ``token_counts``, ``vectors`` and ``entries`` have one item for each draft.
 
     Attributes:
         tree: Tree of the document.

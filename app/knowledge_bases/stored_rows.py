@@ -8,7 +8,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class StoredKnowledgeBase:
-    """Columns of a knowledge base; ``source`` is set for the kind http only."""
+    """Columns of a knowledge base. ``source`` is set only if an HTTP source answers its searches."""
 
     tenant_id: UUID
     id: UUID
@@ -33,7 +33,7 @@ class StoredKnowledgeBase:
 
     @property
     def metadata_revision(self) -> int:
-        """Revision of the enforced metadata. Pending enforced metadata has the next number until it becomes current."""
+        """Number of the enforced metadata's revision; pending enforced metadata is one revision ahead."""
         return self.filter_revision + (self.pending_metadata_filter is not None)
 
     @property

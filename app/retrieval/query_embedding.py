@@ -115,19 +115,19 @@ class QueryEmbedder:
         fallback_message: str = "",
         partial_message: str = "",
     ) -> list[Vector | None]:
-        """Return the vectors of the queries in one model.
+        """Return the vectors of the queries, made by one embedding model.
 
-        The model gets a share of the remaining time. The caller gets a warning if it does not answer, if the daily
-        tokens are used up, or if it rejects a query.
+        The model gets a share of the remaining time. The caller gets a warning if the model does not answer or
+        rejects a query, or if the daily tokens are used up.
 
         Args:
             embedder: Embedder of the model.
             queries: Queries with a text, an image or a provided vector.
             required: Whether a failure raises an error. With a ``partial_message``, a failure raises an error only if
                 no vector is cached.
-            unavailable_message: First part of the warning: the model that does not answer.
-            fallback_message: Second part of the warning: the consequence for the search.
-            partial_message: Second part of the warning if the vectors of some queries are cached.
+            unavailable_message: First sentence of the warning; it names the model that does not answer.
+            fallback_message: Second sentence of the warning; it says how the search continues.
+            partial_message: Second sentence of the warning if the vectors of some queries are cached.
 
         Returns:
             The vectors in the order of the queries; None for a query without a vector.

@@ -321,7 +321,11 @@ def list_cases(endpoint: RouteEndpoint) -> list[EndpointCase]:
 
 
 def find_unknown_fields(endpoint: RouteEndpoint) -> list[str]:
-    """Return the fields of an endpoint that are neither plain fields nor ids of a template."""
+    """Return the parts of an endpoint that the proof does not cover: fields, a body, or a mounted application.
+
+    A path field is covered if PATH_FIELDS contains it. A query or body field is covered if it is a plain field or an id
+    field of a template.
+    """
     if endpoint.method == "*":
         return [f"{endpoint.path}: a mounted application without visible routes"]
     named = {name for template in TEMPLATES.get(endpoint.name, ()) for name in template.list_id_fields()}

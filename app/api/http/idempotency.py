@@ -72,7 +72,7 @@ RouteHandler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class RightsChanged(ForbiddenError):
-    """The first request with this Idempotency-Key had rights that this caller lacks. Send a new key."""
+    """The first request with this Idempotency-Key had rights that this caller lacks. Send another Idempotency-Key."""
 
     code = "idempotency_rights_changed"
 

@@ -73,7 +73,10 @@ class Evaluation:
         return DocumentNaming(EXTERNAL_ID, by_id), missing
 
     def _load_texts(self) -> CorpusTexts:
-        """Return the texts of the excerpts. Raises DatasetError if they are needed and an excerpt is missing."""
+        """Return the texts of the documents that have judged excerpts.
+
+        Raises DatasetError if a measure needs the texts, and the corpus or an excerpt is missing.
+        """
         document_ids = {reference.document for query in self.dataset.queries for reference in query.references}
         if not document_ids or not count_needed_chunks(self.measures):
             return CorpusTexts({})

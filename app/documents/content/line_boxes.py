@@ -38,7 +38,7 @@ class LineBoxes:
 
 
 def select_line_boxes(pages: Sequence[DocumentPage], *, start: int, end: int) -> LineBoxes:
-    """Return the boxes of all lines that overlap a range of the text.
+    """Return the boxes of the first MAX_LINE_BOXES lines that overlap a range of the text.
 
     Args:
         pages: Pages with the lines' offsets and boxes.

@@ -44,9 +44,9 @@ def detect_media_type(
     Args:
         received: The file.
         parseable_types: Media types that a parser reads.
-        plugin_types: File extensions by media type of a plugin. A text, archive or unknown file with such an extension
-        gets the plugin's media type. So does a file with this declared type, unless its extension belongs to a text
-        format.
+        plugin_types: File extensions by media type of a plugin. They apply to files that are detected as text, as an
+            archive or as unknown. Such a file gets the plugin's media type if it has the extension. It also gets the
+            type if the caller declared it and the file's extension belongs to no text format.
 
     Returns:
         The media type.

@@ -64,7 +64,7 @@ def _detect_delimiter(sample: str) -> str:
 
 
 def _score_delimiter(sample: str, delimiter: str) -> float:
-    """Return the share of rows with the most common number of columns; rows with a single column do not count."""
+    """Return the share of all rows that have the most common number of columns, which is two or more."""
     rows = [row for row in islice(_read_rows(sample, delimiter), SAMPLE_ROWS) if row]
     widths = Counter(len(row) for row in rows if len(row) > 1)
     return max(widths.values(), default=0) / max(1, len(rows))
