@@ -278,9 +278,9 @@ async def search_knowledge_bases(
     """Return the chunks of several knowledge bases that match the query best.
 
     Without `knowledge_bases`, and if the key may read more than three, the search is routed. For each embedding model,
-    it then runs in the three knowledge bases that are most similar to the query. The similarity comes from their chunks and
-    their `routing` settings. A knowledge base without routing data is always searched. `routing` sets another number
-    of knowledge bases; `false` searches all.
+    it then runs in the three knowledge bases that are most similar to the query. The similarity comes from their
+    chunks and their `routing` settings. A knowledge base without routing data is always searched. `routing` sets
+    another number of knowledge bases; `false` searches all.
     """
     return await create_search_response(
         await search_with_quota(tenant, body.to_search_request(body.knowledge_bases), response), response
