@@ -43,7 +43,10 @@ def format_event_id(document: DocumentRow) -> str:
             "description": "Events `status` and `progress` during ingestion, then `ready`, `failed` or `deleted`.",
             "content": {
                 "text/event-stream": {
-                    "schema": {"type": "string"},
+                    "itemSchema": {
+                        "type": "object",
+                        "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
+                    },
                     "example": f'id: 1.ready.40\nevent: ready\ndata: {{"id":"{example_values.DOCUMENT_ID}"}}\n\n',
                 }
             },
