@@ -43,10 +43,7 @@ def format_event_id(document: DocumentRow) -> str:
             "description": "Events `status` and `progress` during ingestion, then `ready`, `failed` or `deleted`.",
             "content": {
                 "text/event-stream": {
-                    "itemSchema": {
-                        "type": "object",
-                        "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
-                    },
+                    "itemSchema": {"type": "object"},  # as in OpenAPI 3.2: one event of the stream
                     "example": f'id: 1.ready.40\nevent: ready\ndata: {{"id":"{example_values.DOCUMENT_ID}"}}\n\n',
                 }
             },
