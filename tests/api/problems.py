@@ -5,7 +5,7 @@ from typing import Any
 import httpx2
 
 
-def problem(reply: httpx2.Response, status: int, code: str | None = None) -> dict[str, Any]:
+def assert_problem(reply: httpx2.Response, status: int, code: str | None = None) -> dict[str, Any]:
     """Return the problem document of a reply after checking its status, its code and all its fields."""
     assert reply.status_code == status, reply.text[:2000]
     assert reply.headers["content-type"] == "application/problem+json"

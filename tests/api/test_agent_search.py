@@ -7,7 +7,7 @@ import pytest
 
 from harness.running_service import Service, Tenant
 from tests.api.breakable_service import BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 ROUTES = ["/v1/agent-search", "/v1/knowledge-bases/default/agent-search"]
 ANIMALS = ["badgers", "camels", "dolphins", "eagles", "ferrets", "geese", "hamsters"]
@@ -171,7 +171,7 @@ def test_agent_search_unknown_fields_are_ignored(zoo: Tenant) -> None:
     ],
 )  # fmt: skip
 def test_agent_search_invalid_bodies_are_422(zoo: Tenant, body: Any) -> None:
-    problem(zoo.admin.post(ROUTES[0], json=body), 422, "invalid")
+    assert_problem(zoo.admin.post(ROUTES[0], json=body), 422, "invalid")
 
 
 @pytest.mark.parametrize("messages", [[said("camels")], [said("badgers"), said("Sure.", "agent"), said("and geese?")]])
@@ -186,7 +186,7 @@ def test_agent_search_texts_equal_search_results(zoo: Tenant, messages: list[Any
 
 def test_agent_search_empty_tenant_returns_empty_array(tenant: Tenant) -> None:
     assert ask(tenant, [said("anything")]) == []
-    problem(
+    assert_problem(
         tenant.admin.post("/v1/knowledge-bases/no/agent-search", json={"messages": []}), 404, "knowledge_base_not_found"
     )
 
@@ -211,7 +211,9 @@ def test_agent_search_failure_is_503_and_never_empty(fragile: BreakableService) 
     try:
         assert ask(tenant, [said("lemurs")]) == ["Lemurs live on Madagascar."]
         for route in ROUTES:
-            problem(tenant.admin.post(route, json={"messages": [said("zebra crossing")]}), 503, "search_unavailable")
+            assert_problem(
+                tenant.admin.post(route, json={"messages": [said("zebra crossing")]}), 503, "search_unavailable"
+            )
     finally:
         fragile.embedding.reset()
     assert ask(tenant, [said("lemurs")]) == ["Lemurs live on Madagascar."]

@@ -10,7 +10,7 @@ import pytest
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
 from tests.api.audit import events
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.api.test_deletions import eventually, finished
 
 AGENTS = "/v1/agents"
@@ -94,7 +94,9 @@ def test_binding_crud_returns_its_state(tenant: Tenant) -> None:
 
     assert tenant.admin.delete(path).status_code == 204
     for method in ("GET", "PATCH", "DELETE"):
-        problem(tenant.admin.request(method, path, json={} if method == "PATCH" else None), 404, "agent_not_found")
+        assert_problem(
+            tenant.admin.request(method, path, json={} if method == "PATCH" else None), 404, "agent_not_found"
+        )
     assert tenant.admin.get(AGENTS).json()["items"] == []
 
 
@@ -160,23 +162,23 @@ def test_agents_are_listed_newest_first_in_pages(tenant: Tenant) -> None:
 )
 def test_binding_with_invalid_body_is_422(tenant: Tenant, body: dict[str, Any], place: str) -> None:
     given = body if not body or "knowledge_bases" in body else {"knowledge_bases": ["default"], **body}
-    assert place in str(problem(tenant.admin.put(f"{AGENTS}/agt", json=given), 422, "invalid")["errors"])
+    assert place in str(assert_problem(tenant.admin.put(f"{AGENTS}/agt", json=given), 422, "invalid")["errors"])
     bind(tenant, "agt", "default")
     if body:
-        problem(tenant.admin.patch(f"{AGENTS}/agt", json=body), 422, "invalid")
+        assert_problem(tenant.admin.patch(f"{AGENTS}/agt", json=body), 422, "invalid")
 
 
 def test_binding_with_unknown_knowledge_base_is_404(tenant: Tenant) -> None:
     body = {"knowledge_bases": ["default", "nothing"]}
-    problem(tenant.admin.put(f"{AGENTS}/agt", json=body), 404, "knowledge_base_not_found")
-    problem(tenant.admin.get(f"{AGENTS}/agt"), 404, "agent_not_found")
+    assert_problem(tenant.admin.put(f"{AGENTS}/agt", json=body), 404, "knowledge_base_not_found")
+    assert_problem(tenant.admin.get(f"{AGENTS}/agt"), 404, "agent_not_found")
     bind(tenant, "agt", "default")
-    problem(tenant.admin.patch(f"{AGENTS}/agt", json=body), 404, "knowledge_base_not_found")
+    assert_problem(tenant.admin.patch(f"{AGENTS}/agt", json=body), 404, "knowledge_base_not_found")
 
 
 def test_binding_with_invalid_agent_id_is_422(tenant: Tenant) -> None:
     for agent in ("a" * 257, "a%00b"):
-        problem(tenant.admin.put(f"{AGENTS}/{agent}", json={"knowledge_bases": []}), 422, "invalid")
+        assert_problem(tenant.admin.put(f"{AGENTS}/{agent}", json={"knowledge_bases": []}), 422, "invalid")
     assert bind(tenant, "%C3%A4%20%22b%22", "default")["agent_id"] == 'ä "b"'
 
 
@@ -187,7 +189,7 @@ def test_restricted_key_managing_agents_is_403(tenant: Tenant) -> None:
         body = {"knowledge_bases": ["default"]}
         for method, path in (("GET", ""), ("GET", "/agt"), ("PUT", "/agt"), ("PATCH", "/agt"), ("DELETE", "/agt")):
             reply = client.request(method, AGENTS + path, json=body if method in ("PUT", "PATCH") else None)
-            problem(reply, 403, "forbidden")
+            assert_problem(reply, 403, "forbidden")
 
 
 def test_binding_write_with_idempotency_key_is_replayed(tenant: Tenant) -> None:
@@ -197,7 +199,7 @@ def test_binding_write_with_idempotency_key_is_replayed(tenant: Tenant) -> None:
     again = tenant.admin.put(f"{AGENTS}/agt", json=body, headers=headers)
     assert (again.status_code, again.json()) == (201, first.json())
     assert again.headers["idempotent-replayed"] == "true"
-    problem(tenant.admin.get(f"{AGENTS}/agt"), 404, "agent_not_found")
+    assert_problem(tenant.admin.get(f"{AGENTS}/agt"), 404, "agent_not_found")
 
 
 def test_bound_agent_searches_its_knowledge_bases(zoo: Tenant) -> None:
@@ -245,7 +247,7 @@ def test_binding_of_another_tenant_is_404(zoo: Tenant, tenant: Tenant) -> None:
     bind(zoo, "only-theirs")
     tenant.add_text("The keepers of the zoo feed animals here.")
     assert len(ask(tenant.admin, "only-theirs")) == 1
-    problem(tenant.admin.get(f"{AGENTS}/only-theirs"), 404, "agent_not_found")
+    assert_problem(tenant.admin.get(f"{AGENTS}/only-theirs"), 404, "agent_not_found")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from harness.protocol_servers.embedding import EmbeddingServer
 from harness.protocol_servers.rerank import RerankServer, compute_relevance
 from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.answers import Writer, events_of, kind, kinds_of, material, names, streamed, text_of
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.api.test_log_content import PLANTED, all_requests, lines_of
 from tests.fixtures.service_warnings import warning_json
 
@@ -177,7 +177,7 @@ def test_answer_model_failing_at_start_is_503(tenant: Tenant, chat: ChatServer, 
     chat.reset()
     chat.fail(how, times=2)
     reply = tenant.admin.post(ALONE, json={"query": QUESTION, "stream": False})
-    problem(reply, 503, "chat_unavailable")
+    assert_problem(reply, 503, "chat_unavailable")
     chat.reset()
     ask(tenant)
 
@@ -190,7 +190,7 @@ def test_answer_model_failing_in_stream_ends_with_error(tenant: Tenant, chat: Ch
     assert "It costs ninety euros.".startswith(text_of(events))
     assert kinds_of(chat.text_requests) == ["answer"]
     chat.fail(how)
-    problem(tenant.admin.post(ALONE, json={"query": QUESTION, "stream": False}), 503, "chat_unavailable")
+    assert_problem(tenant.admin.post(ALONE, json={"query": QUESTION, "stream": False}), 503, "chat_unavailable")
     chat.reset()
     ask(tenant)
 
@@ -204,7 +204,7 @@ def test_answer_excludes_reasoning(tenant: Tenant, chat: ChatServer) -> None:
     chat.reply = Writer(answer="<think> ninety or so </think> It costs ninety euros.")
     assert ask(tenant)["answer"] == "It costs ninety euros."
     chat.reply = Writer(answer="<think> and on and on")
-    problem(tenant.admin.post(ALONE, json={"query": QUESTION, "stream": False}), 503, "chat_unavailable")
+    assert_problem(tenant.admin.post(ALONE, json={"query": QUESTION, "stream": False}), 503, "chat_unavailable")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_answer_context_holds_whole_passages_within_budget(tenant: Tenant, chat:
     assert len(ask(tenant, path, max_context_tokens=10_000, top_k=2)["sources"]) == 2
     tenant.add_text("transporter " * 400, kb="long", external_id="huge", metadata={"huge": True})
     tight = {"query": QUESTION, "max_context_tokens": 200, "filter": {"huge": True}, "expand": "section"}
-    wrong = problem(tenant.admin.post(path, json=tight), 422)
+    wrong = assert_problem(tenant.admin.post(path, json=tight), 422)
     assert wrong["errors"][0]["loc"] == ["body", "max_context_tokens"]
 
 
@@ -334,7 +334,7 @@ def test_answer_uses_no_documents_of_others(answering: Service, tenant: Tenant, 
     assert ask(other)["abstained"]
     for named in (kb, "nothing"):
         for path, body in ((f"/v1/knowledge-bases/{named}/answer", {}), (SEVERAL, {"knowledge_bases": [named]})):
-            problem(other.admin.post(path, json={"query": QUESTION, **body}), 404, "knowledge_base_not_found")
+            assert_problem(other.admin.post(path, json={"query": QUESTION, **body}), 404, "knowledge_base_not_found")
     other.add_text("A transporter costs ten crowns.")
     assert [one["text"] for one in ask(other, SEVERAL)["sources"]] == ["A transporter costs ten crowns."]
     assert "ninety" not in "".join(talk.last_message for talk in chat.text_requests if kind(talk) == "answer")
@@ -344,7 +344,7 @@ def test_answer_without_chat_model_names_setting(service: Service) -> None:
     reader = service.create_tenant().create_client("reader")
     for path in (ALONE, SEVERAL):
         for stream in (True, False):
-            found = problem(reader.post(path, json={"query": "x", "stream": stream}), 503, "chat_not_configured")
+            found = assert_problem(reader.post(path, json={"query": "x", "stream": stream}), 503, "chat_not_configured")
             assert "CARREL_CHAT_BASE_URL and CARREL_CHAT_MODEL" in found["detail"]
 
 
@@ -364,7 +364,7 @@ def test_answer_without_chat_model_names_setting(service: Service) -> None:
 def test_answer_invalid_request_is_422_before_stream(
     tenant: Tenant, chat: ChatServer, body: dict[str, Any], loc: list[str]
 ) -> None:
-    found = problem(tenant.admin.post(ALONE, json=body), 422)
+    found = assert_problem(tenant.admin.post(ALONE, json=body), 422)
     assert found["errors"][0]["loc"] == loc
     assert chat.text_requests == []
 
@@ -378,9 +378,9 @@ def test_answer_counts_as_search(answering: Service, chat: ChatServer) -> None:
         assert (reply.status_code, reply.headers["ratelimit-remaining"]) == (200, "0")
         reply.read()
     refused = tenant.admin.post(ALONE, json=body)
-    problem(refused, 429)
+    assert_problem(refused, 429)
     assert int(refused.headers["retry-after"]) > 1
-    problem(tenant.admin.post("/v1/search", json={"query": QUESTION}), 429)
+    assert_problem(tenant.admin.post("/v1/search", json={"query": QUESTION}), 429)
     (today,) = tenant.admin.get("/v1/usage").json()["items"]
     assert today["searches"] == 1
 

@@ -10,7 +10,7 @@ from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Tenant, build_settings, run_service
 from tests.api.answers import Writer, kind, names, streamed, text_of
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.fixtures.service_warnings import warning_json
 
 ALONE = "/v1/knowledge-bases/default/answer"
@@ -60,7 +60,7 @@ def test_answer_silent_model_is_503(tenant: Tenant, chat: ChatServer) -> None:
     assert names(events) == ["query", "sources", "error"]
     assert (events[-1][1]["status"], events[-1][1]["type"]) == (503, "urn:carrel:problem:chat_unavailable")
     assert chat.client_left.wait(30)
-    problem(tenant.admin.post(ALONE, json={**ASKED, "stream": False}), 503, "chat_unavailable")
+    assert_problem(tenant.admin.post(ALONE, json={**ASKED, "stream": False}), 503, "chat_unavailable")
     assert len(chat.text_requests) == 2  # no retry after the timeout
 
 
@@ -106,5 +106,5 @@ def test_answer_incomplete_search_without_results_is_503(
         reply = tenant.admin.post(ALONE, json={"query": "xylophone", "timeout_seconds": 30})
     finally:
         embedding.reset()
-    problem(reply, 503, "search_unavailable")
+    assert_problem(reply, 503, "search_unavailable")
     assert chat.text_requests == []

@@ -12,7 +12,7 @@ import pytest
 from app.ids import encode_id, generate_id
 from harness.running_service import Service, Tenant
 from harness.wait_until import create_expired
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DAY = timedelta(days=1)
 A_LITTLE = timedelta(seconds=30)
@@ -63,7 +63,7 @@ def test_rotated_key_without_overlap_is_invalid_immediately(service: Service, te
     client = service.create_client(old["key"])
     assert client.get("/v1/me").status_code == 200  # and the cached key is valid
     new = rotate(tenant, old["id"], overlap_seconds=0).json()
-    problem(client.get("/v1/me"), 401, "unauthorized")
+    assert_problem(client.get("/v1/me"), 401, "unauthorized")
     assert service.create_client(new["key"]).get("/v1/me").status_code == 200
 
 
@@ -89,20 +89,20 @@ def test_key_can_rotate_itself(service: Service, tenant: Tenant) -> None:
 def test_rotating_replaced_revoked_or_unknown_key_is_refused(service: Service, tenant: Tenant) -> None:
     replaced, revoked, brief = make(tenant), make(tenant), make(tenant)
     new = rotate(tenant, replaced["id"]).json()
-    problem(rotate(tenant, replaced["id"]), 409, "api_key_replaced")
+    assert_problem(rotate(tenant, replaced["id"]), 409, "api_key_replaced")
     tenant.admin.delete(f"/v1/api-keys/{new['id']}").raise_for_status()
-    problem(rotate(tenant, replaced["id"]), 409, "api_key_replaced")
+    assert_problem(rotate(tenant, replaced["id"]), 409, "api_key_replaced")
     tenant.admin.delete(f"/v1/api-keys/{revoked['id']}").raise_for_status()
     rotate(tenant, brief["id"], overlap_seconds=0).raise_for_status()
-    problem(rotate(tenant, brief["id"]), 409, "api_key_replaced")
+    assert_problem(rotate(tenant, brief["id"]), 409, "api_key_replaced")
     body = {"name": "short", "role": "reader"}
     expired = create_expired(
         lambda end: tenant.admin.post("/v1/api-keys", json={**body, "expires_at": end.isoformat()})
     )
-    problem(rotate(tenant, expired.json()["id"]), 409, "api_key_expired")
+    assert_problem(rotate(tenant, expired.json()["id"]), 409, "api_key_expired")
     other = make(service.create_tenant())
     for unknown in (revoked["id"], other["id"], encode_id("key", generate_id()), tenant.id, "nothing", "%00"):
-        problem(rotate(tenant, unknown), 404, "api_key_not_found")
+        assert_problem(rotate(tenant, unknown), 404, "api_key_not_found")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_rotating_replaced_revoked_or_unknown_key_is_refused(service: Service, t
 )  # fmt: skip
 def test_rotation_with_invalid_body_is_422(tenant: Tenant, body: dict[str, Any]) -> None:
     key = make(tenant)
-    problem(rotate(tenant, key["id"], **body), 422, "invalid")
+    assert_problem(rotate(tenant, key["id"], **body), 422, "invalid")
     assert listed(tenant)[key["id"]]["replaced_by"] is None
 
 
@@ -132,7 +132,7 @@ def test_repeated_rotation_creates_no_second_key(tenant: Tenant) -> None:
     headers = {"Idempotency-Key": "rotate"}
     path = f"/v1/api-keys/{key['id']}/rotate"
     assert tenant.admin.post(path, headers=headers).status_code == 201
-    problem(tenant.admin.post(path, headers=headers), 409)
+    assert_problem(tenant.admin.post(path, headers=headers), 409)
     assert len(listed(tenant)) == 3
 
 
@@ -167,5 +167,5 @@ async def test_request_does_not_wait_for_recording_key_use(service: Service, ten
 def test_refused_request_is_not_recorded_as_key_use(service: Service, tenant: Tenant) -> None:
     """A request with only the beginning of a key does not count as a use either."""
     key = make(tenant)
-    problem(service.create_client(key["key"][:-1] + "!").get("/v1/me"), 401)
+    assert_problem(service.create_client(key["key"][:-1] + "!").get("/v1/me"), 401)
     assert listed(tenant)[key["id"]]["last_used_at"] is None

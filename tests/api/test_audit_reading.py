@@ -15,7 +15,7 @@ from app.ids import decode_id
 from harness.running_service import Service, Tenant
 from proofs.isolation.tenants import invent_ids
 from tests.api.audit import EVENTS, events, find_new_events, of_tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_audit_list_filters_narrow_events(busy: Tenant) -> None:
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["json", "jsonl"])
 def test_audit_list_invalid_query_is_422(busy: Tenant, query: dict[str, str], form: str) -> None:
-    problem(busy.admin.get(EVENTS, params={"format": form, **query}), 422, "invalid")
+    assert_problem(busy.admin.get(EVENTS, params={"format": form, **query}), 422, "invalid")
 
 
 def sign_ins(client: httpx2.Client, *, since: list[dict[str, Any]], at_least: int) -> Iterator[dict[str, Any]]:
@@ -104,7 +104,7 @@ def test_audit_sign_in_with_revoked_key_is_in_tenants_list(service: Service, ten
     tenant.admin.delete(f"/v1/api-keys/{made['id']}").raise_for_status()
     refused = [service.create_client(made["key"]).get("/v1/me") for _ in range(3)]
     for reply in refused:
-        problem(reply, 401)
+        assert_problem(reply, 401)
     told = list(sign_ins(tenant.admin, since=[], at_least=3))
     assert sum(event["counts"]["attempts"] for event in told) == 3
     for event in told:
@@ -116,7 +116,7 @@ def test_audit_sign_in_with_revoked_key_is_in_tenants_list(service: Service, ten
 
 def test_audit_sign_in_with_unknown_key_is_in_operators_list(service: Service, tenant: Tenant) -> None:
     before = events(service.operator, action="sign_in.fail")
-    problem(service.create_client("carrel_nothing-that-was-ever-issued").get("/v1/me"), 401)
+    assert_problem(service.create_client("carrel_nothing-that-was-ever-issued").get("/v1/me"), 401)
     told = list(sign_ins(service.operator, since=before, at_least=1))
     assert {event["actor"]["kind"] for event in told} == {"unknown"}
     assert events(tenant.admin, action="sign_in.fail") == []
@@ -128,11 +128,11 @@ def test_audit_tenant_sees_only_its_events(service: Service, owner: Tenant, tena
     assert owner.id not in json.dumps(mine)
     assert mine == of_tenant(service, tenant.id)
     for role in ("reader", "writer"):
-        problem(tenant.create_client(role).get(EVENTS), 403, "forbidden")
+        assert_problem(tenant.create_client(role).get(EVENTS), 403, "forbidden")
     narrowed: tuple[dict[str, Any], ...] = ({"knowledge_bases": ["default"]}, {"user_id": "u"})
     for narrowing in narrowed:
-        problem(tenant.create_client("admin", **narrowing).get(EVENTS), 403, "forbidden")
-    problem(tenant.admin.get(f"/v1/tenants/{tenant.id}/audit-events"), 403, "forbidden")
+        assert_problem(tenant.create_client("admin", **narrowing).get(EVENTS), 403, "forbidden")
+    assert_problem(tenant.admin.get(f"/v1/tenants/{tenant.id}/audit-events"), 403, "forbidden")
 
 
 def test_audit_operator_list_has_tenant_and_shared_events(service: Service, tenant: Tenant) -> None:
@@ -155,7 +155,7 @@ def test_audit_events_outlive_tenant(service: Service, tenant: Tenant) -> None:
     document = tenant.add_text("A text.")["id"]
     before = of_tenant(service, tenant.id)
     service.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
-    problem(tenant.admin.get(EVENTS), 401)
+    assert_problem(tenant.admin.get(EVENTS), 401)
     deadline = time.monotonic() + 30
     path = f"/v1/tenants/{tenant.id}/audit-events"
     while not is_erased(service, tenant):
@@ -164,7 +164,9 @@ def test_audit_events_outlive_tenant(service: Service, tenant: Tenant) -> None:
     after = events(service.operator, path)
     assert after == before
     assert [event["action"] for event in events(service.operator, path, object_id=document)] == ["document.create"]
-    problem(service.operator.get(f"/v1/tenants/{invent_ids('id')['tenant']}/audit-events"), 404, "tenant_not_found")
+    assert_problem(
+        service.operator.get(f"/v1/tenants/{invent_ids('id')['tenant']}/audit-events"), 404, "tenant_not_found"
+    )
 
 
 def is_erased(service: Service, tenant: Tenant) -> bool:

@@ -16,7 +16,7 @@ from app.ids import decode_id
 from app.jobs.queue import BULK, INTERACTIVE, URGENT
 from harness.running_service import Tenant
 from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.documents.compound import container
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -117,7 +117,7 @@ def test_batch_upload_fields_apply_to_every_file(tenant: Tenant) -> None:
     ids=lambda fields: next(iter(fields)),
 )
 def test_batch_upload_invalid_field_refuses_all(tenant: Tenant, fields: dict[str, str]) -> None:
-    found = problem(send(tenant.admin, [("a.txt", b"One."), ("b.txt", b"Two.")], **fields), 422, "invalid")
+    found = assert_problem(send(tenant.admin, [("a.txt", b"One."), ("b.txt", b"Two.")], **fields), 422, "invalid")
     assert next(iter(fields)) in json.dumps(found["errors"]) or "user_id" in fields
     assert listed(tenant) == []
 
@@ -126,7 +126,7 @@ def test_batch_upload_above_max_files_is_422(tenant: Tenant) -> None:
     most = [(f"{number}.txt", PACKED) for number in range(MAX_FILES)]
     assert {one["status"] for one in verdicts(tenant.admin, most)} == {415}
     one_more = [("first.txt", b"Not stored either."), *most]
-    found = problem(send(tenant.admin, one_more), 422, "invalid")
+    found = assert_problem(send(tenant.admin, one_more), 422, "invalid")
     assert str(MAX_FILES) in found["detail"]
     assert listed(tenant) == []
 
@@ -141,10 +141,10 @@ def test_batch_upload_larger_than_json_limit_is_accepted(tenant: Tenant) -> None
 def test_batch_upload_above_upload_limit_is_413(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("large")
     half = b"words " * (UPLOAD_LIMIT // 12 + 1)
-    problem(send(tenant.admin, [("a.txt", half), ("b.txt", half)]), 413, "too_large")
+    assert_problem(send(tenant.admin, [("a.txt", half), ("b.txt", half)]), 413, "too_large")
     assert listed(tenant) == []
     whole = b"x" * (UPLOAD_LIMIT + 2 * 1024 * 1024)
-    problem(send(tenant.admin, [("a.txt", whole)]), 413, "too_large")
+    assert_problem(send(tenant.admin, [("a.txt", whole)]), 413, "too_large")
 
 
 def test_batch_upload_priority_is_below_single_uploads(fragile: BreakableService) -> None:
@@ -179,10 +179,10 @@ def test_batch_upload_priority_is_below_single_uploads(fragile: BreakableService
     ids=["JSON", "no boundary", "no form", "no file", "nothing"],
 )
 def test_batch_upload_invalid_body_is_refused(tenant: Tenant, request_: dict[str, Any], status: int) -> None:
-    problem(tenant.admin.post(BATCH, **request_), status)
+    assert_problem(tenant.admin.post(BATCH, **request_), status)
 
 
 def test_batch_upload_requires_writer(tenant: Tenant) -> None:
-    problem(send(tenant.create_client("reader"), [("a.txt", b"x")]), 403, "forbidden")
+    assert_problem(send(tenant.create_client("reader"), [("a.txt", b"x")]), 403, "forbidden")
     nowhere = "/v1/knowledge-bases/nothing/documents/batch"
-    problem(tenant.admin.post(nowhere, files={"file": ("a.txt", b"x")}), 404, "knowledge_base_not_found")
+    assert_problem(tenant.admin.post(nowhere, files={"file": ("a.txt", b"x")}), 404, "knowledge_base_not_found")

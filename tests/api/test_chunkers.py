@@ -5,7 +5,7 @@ import pytest
 
 from app.ingestion.chunkers import CHUNKERS
 from harness.running_service import Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 ROUTE = "/v1/knowledge-bases"
 TEXT = (
@@ -56,7 +56,7 @@ def test_chunker_options_are_stored_with_defaults(tenant: Tenant) -> None:
     ],
 )
 def test_chunker_invalid_options_are_422(tenant: Tenant, chunking: dict[str, object], name: str) -> None:
-    found = problem(tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}), 422, "invalid")
+    found = assert_problem(tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}), 422, "invalid")
     assert found["errors"][0]["loc"] == ["body", "chunking", "options", name]
 
 

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 # Deep enough to exhaust a stack, and small enough to stay under the limit of body size.
 DEEP = "[" * 40_000 + "]" * 40_000
@@ -42,7 +42,7 @@ def test_unknown_paths_and_methods_are_problems(admin: httpx2.Client, method: st
     if method == "HEAD":
         assert (reply.status_code, reply.headers["content-type"]) == (status, "application/problem+json")
     else:
-        problem(reply, status)
+        assert_problem(reply, status)
     assert status != 405 or reply.headers["allow"]
 
 
@@ -69,7 +69,7 @@ def test_request_without_valid_key_is_401_only(
     )
     for name, value in headers.items():
         request.headers[name] = value if isinstance(value, str) else value.decode("latin-1")
-    problem(service.create_client().send(request), 401, "unauthorized")
+    assert_problem(service.create_client().send(request), 401, "unauthorized")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_valid_request_id_is_echoed(admin: httpx2.Client, given: str, kept: bool
     ],
 )
 def test_invalid_ids_in_paths_are_404(admin: httpx2.Client, template: str, text: str) -> None:
-    problem(admin.get(template.format(text)), 404)
+    assert_problem(admin.get(template.format(text)), 404)
 
 
 @pytest.mark.parametrize("text", ["%00", "%FF", "x" * 3000])
@@ -133,7 +133,7 @@ def test_invalid_ids_in_paths_are_404(admin: httpx2.Client, template: str, text:
 def test_invalid_ids_in_writes_are_404(admin: httpx2.Client, method: str, template: str, text: str) -> None:
     body = {"messages": [{"role": "user", "content": "x"}]}
     fitting = {"agent-search": body, "search": {"query": "x"}, "documents": {"text": "x"}}
-    problem(
+    assert_problem(
         admin.request(method, template.format(text), json=fitting.get(template.rpartition("/")[2], {"title": "x"})), 404
     )
 
@@ -153,7 +153,7 @@ def test_invalid_ids_in_writes_are_404(admin: httpx2.Client, method: str, templa
 @pytest.mark.parametrize("path", ["/v1/knowledge-bases", DOCUMENTS, "/v1/api-keys", "/v1/tenants"])
 def test_invalid_list_cursors_and_limits_are_422(service: Service, admin: httpx2.Client, path: str, query: str) -> None:
     caller = service.operator if path == "/v1/tenants" else admin
-    problem(caller.get(f"{path}?{query}"), 422, "invalid")
+    assert_problem(caller.get(f"{path}?{query}"), 422, "invalid")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_invalid_list_cursors_and_limits_are_422(service: Service, admin: httpx2
     ],
 )  # fmt: skip
 def test_invalid_document_list_filters_are_422(admin: httpx2.Client, query: str) -> None:
-    problem(admin.get(f"{DOCUMENTS}?{query}"), 422)
+    assert_problem(admin.get(f"{DOCUMENTS}?{query}"), 422)
 
 
 BODIES = {
@@ -193,7 +193,7 @@ BODIES = {
 @pytest.mark.parametrize("path", [SEARCH, "/v1/search", DOCUMENTS, "/v1/knowledge-bases", "/v1/api-keys"])
 def test_invalid_json_bodies_are_422(admin: httpx2.Client, path: str, body: bytes) -> None:
     reply = admin.post(path, content=body, headers={"Content-Type": "application/json"})
-    problem(reply, 422, "invalid")
+    assert_problem(reply, 422, "invalid")
     assert len(reply.content) < 20_000
 
 
@@ -221,15 +221,17 @@ def test_invalid_json_bodies_are_422(admin: httpx2.Client, path: str, body: byte
 )  # fmt: skip
 def test_invalid_searches_are_422(admin: httpx2.Client, change: dict[str, object]) -> None:
     body = json.dumps({"query": "words", **change})
-    problem(admin.post(SEARCH, content=body, headers={"Content-Type": "application/json"}), 422)
+    assert_problem(admin.post(SEARCH, content=body, headers={"Content-Type": "application/json"}), 422)
 
 
 def test_unknown_name_error_lists_valid_names(admin: httpx2.Client) -> None:
     known = {"strategy": ("dense", "lexical", "hybrid"), "transformers": ("reformulate", "hyde")}
     for field, value in (("strategy", "guess"), ("transformers", ["guess"])):
-        found = problem(admin.post(SEARCH, json={"query": "x", field: value}), 422)
+        found = assert_problem(admin.post(SEARCH, json={"query": "x", field: value}), 422)
         assert all(name in found["detail"] for name in known[field])
-    found = problem(admin.post("/v1/knowledge-bases", json={"name": "x", "chunking": {"strategy": "guess"}}), 422)
+    found = assert_problem(
+        admin.post("/v1/knowledge-bases", json={"name": "x", "chunking": {"strategy": "guess"}}), 422
+    )
     assert "headered" in found["detail"]
     assert found["errors"][0]["loc"] == ["body", "chunking", "strategy"]
 
@@ -239,21 +241,21 @@ def test_unknown_name_error_lists_valid_names(admin: httpx2.Client) -> None:
     ["text/plain", "application/xml", "multipart/form-data", "application/x-www-form-urlencoded", "nonsense", ""],
 )
 def test_body_of_other_media_type_is_422(admin: httpx2.Client, kind: str) -> None:
-    problem(admin.post(SEARCH, content=b'{"query": "x"}', headers={"Content-Type": kind}), 422)
+    assert_problem(admin.post(SEARCH, content=b'{"query": "x"}', headers={"Content-Type": kind}), 422)
 
 
 def test_json_body_above_limit_is_413(admin: httpx2.Client) -> None:
     large = b'{"query": "' + b"x" * 17_000_000 + b'"}'
     headers = {"Content-Type": "application/json"}
-    problem(admin.post(SEARCH, content=large, headers=headers), 413, "too_large")
-    problem(
+    assert_problem(admin.post(SEARCH, content=large, headers=headers), 413, "too_large")
+    assert_problem(
         admin.post(
             SEARCH, content=(large[start : start + 65_536] for start in range(0, len(large), 65_536)), headers=headers
         ),
         413,
         "too_large",
     )
-    problem(admin.post(DOCUMENTS, content=large, headers=headers), 413, "too_large")
+    assert_problem(admin.post(DOCUMENTS, content=large, headers=headers), 413, "too_large")
 
 
 def test_health_endpoints_report_ok(service: Service) -> None:

@@ -15,7 +15,7 @@ from app.db.models.base import SYSTEM_TENANT
 from app.documents.deletion.service import BATCH_SIZE
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 HEADER = "carrel-deletion-id"
@@ -159,7 +159,7 @@ def test_delete_documents_removes_selected_documents(service: Service, tenant: T
     ids=lambda query: json.dumps(query)[:60],
 )
 def test_delete_documents_ambiguous_selection_is_422(service: Service, keeper: Tenant, query: dict[str, Any]) -> None:
-    problem(keeper.admin.delete(DOCUMENTS, params=query), 422, "invalid")
+    assert_problem(keeper.admin.delete(DOCUMENTS, params=query), 422, "invalid")
     assert len(listed(keeper)) == 1
 
 
@@ -179,7 +179,7 @@ def test_delete_documents_ambiguous_selection_is_422(service: Service, keeper: T
 def test_delete_documents_filter_with_chunk_fields_is_422(
     keeper: Tenant, meant: dict[str, Any], place: list[Any]
 ) -> None:
-    found = problem(keeper.admin.delete(DOCUMENTS, params={"filter": json.dumps(meant)}), 422, "invalid")
+    found = assert_problem(keeper.admin.delete(DOCUMENTS, params={"filter": json.dumps(meant)}), 422, "invalid")
     assert [error["loc"] for error in found["errors"]] == [["query", "filter", *place]]
     assert len(listed(keeper)) == 1
 
@@ -203,7 +203,7 @@ def test_delete_all_confirmation_is_knowledge_base_name(tenant: Tenant) -> None:
     add(tenant, "All of it.")
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
     path = f"/v1/knowledge-bases/{kb}/documents"
-    problem(tenant.admin.delete(path, params={"filter": "{}", "confirm": kb}), 422, "invalid")
+    assert_problem(tenant.admin.delete(path, params={"filter": "{}", "confirm": kb}), 422, "invalid")
     assert tenant.admin.delete(path, params={"filter": "{}", "confirm": "default"}).json()["deleted"] == 1
 
 
@@ -216,7 +216,7 @@ def test_delete_one_document_returns_receipt(service: Service, tenant: Tenant) -
     assert (receipt["documents"], receipt["chunks"]) == (1, 1)
     assert objects(service, tenant) == []
     again = tenant.create_client("writer").delete(path)
-    problem(again, 404, "document_not_found")
+    assert_problem(again, 404, "document_not_found")
     assert HEADER not in again.headers
 
 
@@ -292,10 +292,10 @@ def test_delete_documents_during_ingestion_deletes_them(tenant: Tenant) -> None:
 def test_delete_documents_requires_permission(service: Service, tenant: Tenant) -> None:
     document = add(tenant, "Guarded.")
     for role in ("reader", "writer"):
-        problem(tenant.create_client(role).delete(DOCUMENTS, params={"ids": document}), 403, "forbidden")
-    problem(service.create_tenant().admin.delete(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
+        assert_problem(tenant.create_client(role).delete(DOCUMENTS, params={"ids": document}), 403, "forbidden")
+    assert_problem(service.create_tenant().admin.delete(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
     nowhere = "/v1/knowledge-bases/nothing/documents"
-    problem(tenant.admin.delete(nowhere, params={"ids": document}), 404, "knowledge_base_not_found")
+    assert_problem(tenant.admin.delete(nowhere, params={"ids": document}), 404, "knowledge_base_not_found")
     assert listed(tenant) == {document}
 
 
@@ -303,10 +303,10 @@ def test_receipt_is_visible_to_permitted_keys_only(service: Service, tenant: Ten
     path = f"/v1/deletions/{delete(tenant, ids=[shelf['red']])['deletion']}"
     assert tenant.create_client("reader").get(path).json()["documents"] == 1
     assert tenant.create_client("reader", knowledge_bases=["default"]).get(path).status_code == 200
-    problem(tenant.create_client("admin", knowledge_bases=["other"]).get(path), 404, "deletion_not_found")
-    problem(service.create_tenant().admin.get(path), 404, "deletion_not_found")
+    assert_problem(tenant.create_client("admin", knowledge_bases=["other"]).get(path), 404, "deletion_not_found")
+    assert_problem(service.create_tenant().admin.get(path), 404, "deletion_not_found")
     for nothing in ("nothing", "del_01h455vb4pex5vsknk084sn02q", shelf["grey"]):
-        problem(tenant.admin.get(f"/v1/deletions/{nothing}"), 404, "deletion_not_found")
+        assert_problem(tenant.admin.get(f"/v1/deletions/{nothing}"), 404, "deletion_not_found")
 
 
 def test_receipt_other_users_deletion_is_not_found_for_restricted_key(tenant: Tenant) -> None:
@@ -326,7 +326,7 @@ def test_receipt_other_users_deletion_is_not_found_for_restricted_key(tenant: Te
             if user == name:
                 assert client.get(path).json()["documents"] == 1
             else:
-                problem(client.get(path), 404, "deletion_not_found")
+                assert_problem(client.get(path), 404, "deletion_not_found")
         assert tenant.create_client("reader", user_id=name).get(path).status_code == (
             200 if name in ("bob", "alice") else 404
         )
@@ -361,11 +361,11 @@ def test_delete_knowledge_base_has_receipt_and_frees_name(service: Service, tena
     assert (reply.status_code, reply.content) == (204, b"")
     for client in (tenant.admin, narrowed):
         for name in ("brief", made["id"]):
-            problem(client.get(f"/v1/knowledge-bases/{name}"), 404, "knowledge_base_not_found")
-            problem(client.post(f"/v1/knowledge-bases/{name}/search", json={"query": "heron"}), 404)
+            assert_problem(client.get(f"/v1/knowledge-bases/{name}"), 404, "knowledge_base_not_found")
+            assert_problem(client.post(f"/v1/knowledge-bases/{name}/search", json={"query": "heron"}), 404)
     assert narrowed.get("/v1/me").json()["key"]["knowledge_bases"] == []
     assert texts(tenant, "heron") == {"A heron that stays."}
-    problem(tenant.admin.delete("/v1/knowledge-bases/brief"), 404, "knowledge_base_not_found")
+    assert_problem(tenant.admin.delete("/v1/knowledge-bases/brief"), 404, "knowledge_base_not_found")
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
     assert add(tenant, "A brief heron.", kb="brief") in listed(tenant, "brief")
     receipt = finished(tenant, reply.headers[HEADER])
@@ -374,7 +374,7 @@ def test_delete_knowledge_base_has_receipt_and_frees_name(service: Service, tena
     assert {"knowledge_base", "search_index", "term_document_frequency", "document"} <= set(receipt["remaining"])
     assert not any(receipt["remaining"].values())
     assert len(objects(service, tenant)) == 2
-    problem(narrowed.get(f"/v1/deletions/{reply.headers[HEADER]}"), 404, "deletion_not_found")
+    assert_problem(narrowed.get(f"/v1/deletions/{reply.headers[HEADER]}"), 404, "deletion_not_found")
 
 
 IN_AN_ANSWER = "A title that is only in an answer"
@@ -401,7 +401,9 @@ def test_delete_document_deletes_stored_responses_about_it(service: Service, ten
     left = run(service.urls.owner, kept, values=(decode_id("ten", tenant.id), IN_AN_ANSWER))
     assert left == (0 if what == "knowledge base" else 1)
     # A retry does not repeat the deletion, although its response is deleted.
-    problem(tenant.admin.post(path, params={"wait": 60}, json=body, headers=again), 409, "idempotency_response_deleted")
+    assert_problem(
+        tenant.admin.post(path, params={"wait": 60}, json=body, headers=again), 409, "idempotency_response_deleted"
+    )
 
 
 def test_delete_tenant_deletes_name_from_operators_stored_responses(service: Service) -> None:

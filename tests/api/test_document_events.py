@@ -23,7 +23,7 @@ from app.ids import decode_id
 from app.principal import Principal, Role
 from harness.running_service import Tenant
 from tests.api.breakable_service import BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 PING = "ping"
@@ -177,7 +177,7 @@ def test_event_stream_ends_after_deletion(fragile: BreakableService, tenant: Ten
             *_, last = stream
     assert last == Event("deleted", "deleted", {"id": document["id"]})
     path = f"{DOCUMENTS}/{document['id']}/events"
-    problem(tenant.admin.get(path, headers={"Last-Event-ID": last.id}), 404, "document_not_found")
+    assert_problem(tenant.admin.get(path, headers={"Last-Event-ID": last.id}), 404, "document_not_found")
 
 
 def test_event_stream_ends_after_deletion_of_knowledge_base(fragile: BreakableService, tenant: Tenant) -> None:
@@ -232,7 +232,7 @@ def test_upload_wait_ends_when_document_is_deleted(fragile: BreakableService, te
         other = tenant.create_client("admin")
         eventually(lambda: bool(other.get(DOCUMENTS, params={"external_id": "vain"}).json()["items"]))
         assert other.delete(DOCUMENTS, params={"external_id": "vain"}).json()["deleted"] == 1
-        problem(waiting.result(), 404, "document_not_found")
+        assert_problem(waiting.result(), 404, "document_not_found")
 
 
 def test_upload_wait_ends_after_its_seconds(fragile: BreakableService, tenant: Tenant) -> None:
@@ -292,5 +292,5 @@ def test_event_stream_without_database_ends_without_final_event(fragile: Breakab
 
 def test_event_stream_of_unknown_document_is_404(tenant: Tenant) -> None:
     for document in ("nothing", "doc_01h455vb4pex5vsknk084sn02q"):
-        problem(tenant.admin.get(f"{DOCUMENTS}/{document}/events"), 404, "document_not_found")
-    problem(tenant.admin.get("/v1/knowledge-bases/nothing/documents/nothing/events"), 404)
+        assert_problem(tenant.admin.get(f"{DOCUMENTS}/{document}/events"), 404, "document_not_found")
+    assert_problem(tenant.admin.get("/v1/knowledge-bases/nothing/documents/nothing/events"), 404)

@@ -7,7 +7,7 @@ import pytest
 
 from app.api.v1.documents.documents import parse_byte_range
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
@@ -60,7 +60,7 @@ def test_invalid_scope_ids_are_422_with_location(library: Tenant) -> None:
     text = library.admin.post(DOCUMENTS, json={"text": "Whose?", **ids})
     file = library.admin.post(DOCUMENTS, files={"file": ("a.txt", b"Whose?")}, data=ids)
     for reply, place in ((listing, ["query"]), (text, ["body"]), (file, ["body"])):
-        assert problem(reply, 422, "invalid")["errors"][0]["loc"] == place
+        assert assert_problem(reply, 422, "invalid")["errors"][0]["loc"] == place
 
 
 def test_document_list_shows_scopes(library: Tenant) -> None:
@@ -101,7 +101,7 @@ def test_document_change_is_visible_in_lists_and_searches(tenant: Tenant) -> Non
 )  # fmt: skip
 def test_document_invalid_change_is_422(library: Tenant, change: dict[str, Any]) -> None:
     document = library.admin.get(DOCUMENTS).json()["items"][0]
-    problem(library.admin.patch(f"{DOCUMENTS}/{document['id']}", json=change), 422, "invalid")
+    assert_problem(library.admin.patch(f"{DOCUMENTS}/{document['id']}", json=change), 422, "invalid")
     assert library.admin.get(f"{DOCUMENTS}/{document['id']}").json() == document
 
 
@@ -109,8 +109,10 @@ def test_document_of_other_knowledge_base_is_404(library: Tenant) -> None:
     library.admin.post("/v1/knowledge-bases", json={"name": "empty"})
     document = library.admin.get(DOCUMENTS).json()["items"][0]["id"]
     for suffix in ("", "/content", "/chunks", "/tree"):
-        problem(library.admin.get(f"/v1/knowledge-bases/empty/documents/{document}{suffix}"), 404, "document_not_found")
-    problem(library.admin.delete(f"/v1/knowledge-bases/empty/documents/{document}"), 404, "document_not_found")
+        assert_problem(
+            library.admin.get(f"/v1/knowledge-bases/empty/documents/{document}{suffix}"), 404, "document_not_found"
+        )
+    assert_problem(library.admin.delete(f"/v1/knowledge-bases/empty/documents/{document}"), 404, "document_not_found")
 
 
 ORIGINAL = b"0123456789" * 10
@@ -161,7 +163,7 @@ def test_original_range_returns_part(
 ) -> None:
     reply = original[0].admin.get(original[1], headers={"Range": asked})
     if status == 416:
-        problem(reply, 416)
+        assert_problem(reply, 416)
         assert reply.headers["content-range"] == "bytes */100"
         return
     assert (reply.status_code, reply.content) == (status, ORIGINAL[first : last + 1])
@@ -200,7 +202,7 @@ def test_missing_original_is_503_before_body(service: Service, tenant: Tenant) -
         if path.read_bytes() == b"Its file is lost."
     ]
     lost.unlink()
-    problem(tenant.admin.get(f"{DOCUMENTS}/{document['id']}/content"), 503, "object_missing")
+    assert_problem(tenant.admin.get(f"{DOCUMENTS}/{document['id']}/content"), 503, "object_missing")
 
 
 def test_chunks_refer_to_tree_nodes(service: Service) -> None:

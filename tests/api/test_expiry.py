@@ -8,7 +8,7 @@ import pytest
 from app.ids import decode_id
 from harness.archives import ArchiveDocument, build_archive
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 READ = ("", "/chunks", "/tree", "/content", "/events")
@@ -42,9 +42,9 @@ async def test_expired_document_is_not_found(tenant: Tenant) -> None:
         assert tenant.admin.get(path + end).status_code == 200, end
     await expire(tenant, gone)
     for end in READ:
-        problem(tenant.admin.get(path + end), 404, "document_not_found")
+        assert_problem(tenant.admin.get(path + end), 404, "document_not_found")
     for method, end, options in WRITTEN.values():
-        problem(tenant.admin.request(method, path + end, **options), 404, "document_not_found")
+        assert_problem(tenant.admin.request(method, path + end, **options), 404, "document_not_found")
     assert listed(tenant) == [kept["id"]]
 
 
@@ -53,14 +53,14 @@ async def test_expired_document_can_be_deleted(tenant: Tenant) -> None:
     document = tenant.add_text("It goes.")
     await expire(tenant, document)
     assert tenant.admin.delete(f"{DOCUMENTS}/{document['id']}").is_success
-    problem(tenant.admin.delete(f"{DOCUMENTS}/{document['id']}"), 404, "document_not_found")
+    assert_problem(tenant.admin.delete(f"{DOCUMENTS}/{document['id']}"), 404, "document_not_found")
 
 
 @pytest.mark.parametrize("fields", [{}, {"external_id": "e"}], ids=["content", "name"])
 async def test_expired_document_does_not_block_promotion(tenant: Tenant, fields: dict[str, str]) -> None:
     above, below = tenant.add_text("Gulls cry.", **fields), tenant.add_text("Gulls cry.", user_id="u", **fields)
     path = f"{DOCUMENTS}/{below['id']}"
-    problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "duplicate_identity")
+    assert_problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "duplicate_identity")
     await expire(tenant, above)
     tenant.admin.patch(path, json={"scope": {"level": "tenant"}}).raise_for_status()
     assert listed(tenant) == [below["id"]]

@@ -15,7 +15,7 @@ from app.retrieval.routing.router import KNOWLEDGE_BASE_LIMIT_REACHED, MAX_KNOWL
 from harness.knowledge_base_copies import ADD_KNOWLEDGE_BASES_SQL
 from harness.running_service import Service, Tenant
 from tests.api.breakable_service import BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 GUARD_SECONDS = 30
@@ -58,7 +58,7 @@ def test_concurrent_event_streams_are_limited_per_tenant(fragile: BreakableServi
             assert next(events)
             with _stream(tenant, path) as second:
                 second.read()
-                found = problem(second, 429, "rate_limited")
+                found = assert_problem(second, 429, "rate_limited")
                 assert "1 event streams at once" in found["detail"]
                 assert second.headers["Retry-After"] == "30"
             # A waiting upload counts as a stream. Over the limit, it is stored, but answered without waiting.
@@ -93,7 +93,7 @@ def test_concurrent_searches_are_limited_per_tenant(fragile: BreakableService) -
             assert time.monotonic() < deadline
             time.sleep(0.01)
         refused = search(tenant, strategy="lexical")
-        assert "1 searches at once" in problem(refused, 429, "rate_limited")["detail"]
+        assert "1 searches at once" in assert_problem(refused, 429, "rate_limited")["detail"]
         assert search(other, strategy="lexical").status_code == 200
         fragile.release()
         assert slow.result().status_code == 200
@@ -113,7 +113,7 @@ async def test_expensive_filter_ends_on_server_within_time_limit(fragile: Breaka
     deadline = time.monotonic() + GUARD_SECONDS
     while (reply := search(tenant, filter=patterns, timeout_seconds=1.5)).status_code == 503:
         assert time.monotonic() < deadline
-    found = problem(reply, 422, "filter_too_expensive")
+    found = assert_problem(reply, 422, "filter_too_expensive")
     assert "contains" in found["detail"]
     active = (
         "select count(*) from pg_stat_activity where state = 'active' and query ~ 'hybrid_search' and $1 is not null"

@@ -11,7 +11,7 @@ from app.settings import SettingsError, load_settings
 from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 ORIGIN = "https://app.example.com"
@@ -144,7 +144,7 @@ def test_cors_page_can_read_errors(
     caller: Tenant, method: str, path: str, options: dict[str, Any], status: int
 ) -> None:
     seen = Page(caller.service.create_client()).fetch(method, path, **{"key": caller.key, **options})
-    assert problem(seen.reply, status)["request_id"] == seen.headers["x-request-id"]
+    assert assert_problem(seen.reply, status)["request_id"] == seen.headers["x-request-id"]
 
 
 def test_cors_every_configured_origin_is_allowed(caller: Tenant) -> None:
@@ -198,7 +198,7 @@ def test_cors_without_setting_is_off(tenant: Tenant, method: str, path: str, opt
     preflight = tenant.service.create_client().options(
         path, headers={"Origin": ORIGIN, "Access-Control-Request-Method": "POST"}
     )
-    problem(preflight, 405)
+    assert_problem(preflight, 405)
     assert not any(name.startswith("access-control") for name in preflight.headers)
     assert tenant.admin.get(DOCUMENTS).json()["items"] == []
 

@@ -10,7 +10,7 @@ from harness.databases import DatabaseFactory
 from harness.protocol_servers.site_search import PAGES, SiteSearchServer
 from harness.running_service import Service, Tenant, build_settings, run_service
 from tests.api.audit import events
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.fixtures.mcp import mcp_client
 from tests.fixtures.service_warnings import warning_json
 
@@ -181,7 +181,7 @@ def test_http_source_with_threshold_has_warning(tenant: Tenant, site: SiteSearch
 def test_http_source_with_vector_alone_is_422(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     reply = tenant.admin.post("/v1/knowledge-bases/site/search", json={"queries": [{"vector": [1.0, 0.5]}]})
-    assert problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "queries"]
+    assert assert_problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "queries"]
 
 
 def test_http_source_body_template_is_filled(tenant: Tenant, site: SiteSearchServer) -> None:
@@ -271,7 +271,7 @@ def test_http_source_failure_leaves_other_results(
     assert [one.path for one in site.received] == ["/search"] * tries
     site.fail(how, times=tries)
     alone = tenant.admin.post("/v1/knowledge-bases/site/search", json={"query": QUESTION})
-    problem(alone, 503, "search_unavailable")
+    assert_problem(alone, 503, "search_unavailable")
 
 
 def test_http_source_circuit_breaker_opens_after_failures(tenant: Tenant, site: SiteSearchServer) -> None:
@@ -403,7 +403,7 @@ def test_http_source_refuses_documents(tenant: Tenant, site: SiteSearchServer) -
         admin.patch(path, json={"metadata_filter": {"year": 2024}}),
     ]
     for reply in refused:
-        problem(reply, 409, "no_document_store")
+        assert_problem(reply, 409, "no_document_store")
     assert admin.get(f"{path}/documents").json() == {"items": [], "next_cursor": None}
     described = admin.get(path).json()
     assert (described["document_count"], described["chunk_count"], described["index"]["problem"]) == (0, 0, None)

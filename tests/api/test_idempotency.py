@@ -17,7 +17,7 @@ import pytest
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from harness.running_service import Service, Tenant
 from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.api.test_roles import NEEDED, READER
 
 BASES = "/v1/knowledge-bases"
@@ -109,12 +109,12 @@ def test_idempotency_repeated_write_is_replayed(
 def test_idempotency_repeated_write_changes_nothing(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
     body = {"name": word()}
     first = tenant.admin.post(BASES, json=body, headers=key)
-    problem(tenant.admin.post(BASES, json=body), 409, "knowledge_base_exists")
+    assert_problem(tenant.admin.post(BASES, json=body), 409, "knowledge_base_exists")
     assert replayed(first, tenant.admin.post(BASES, json=body, headers=key))
     gone = tenant.admin.delete(f"{DOCUMENTS}/{document(tenant)}", headers=key)
     assert gone.headers["carrel-deletion-id"]
     assert replayed(gone, tenant.admin.delete(gone.request.url, headers=key))
-    problem(tenant.admin.delete(gone.request.url), 404)
+    assert_problem(tenant.admin.delete(gone.request.url), 404)
     count = "select count(*) from deletion where tenant_id = $1"
     before = rows(service, count, stored_keys(service, key)[0]["tenant_id"])
     assert replayed(gone, tenant.admin.delete(gone.request.url, headers=key))
@@ -135,8 +135,8 @@ def test_idempotency_other_boundary_is_same_upload(tenant: Tenant, key: dict[str
 
     first = send("one")
     assert replayed(first, send("------------------------another", piece=997))
-    problem(send("one", more=b"."), 409, "idempotency_key_reused")
-    problem(send("one", filename="b.txt"), 409, "idempotency_key_reused")
+    assert_problem(send("one", more=b"."), 409, "idempotency_key_reused")
+    assert_problem(send("one", filename="b.txt"), 409, "idempotency_key_reused")
 
 
 def test_idempotency_other_body_is_409(tenant: Tenant, key: dict[str, str]) -> None:
@@ -147,7 +147,7 @@ def test_idempotency_other_body_is_409(tenant: Tenant, key: dict[str, str]) -> N
 
     first = send(body)
     for other in (send(body + b" "), send(b""), send(body, "application/merge-patch+json")):
-        problem(other, 409, "idempotency_key_reused")
+        assert_problem(other, 409, "idempotency_key_reused")
     assert replayed(first, send(body))
 
 
@@ -155,7 +155,7 @@ def test_idempotency_unused_body_is_compared(tenant: Tenant, key: dict[str, str]
     path = f"{DOCUMENTS}/{document(tenant)}"
     first = tenant.admin.request("DELETE", path, content=b"one", headers=key)
     assert first.status_code == 204
-    problem(tenant.admin.request("DELETE", path, content=b"another", headers=key), 409, "idempotency_key_reused")
+    assert_problem(tenant.admin.request("DELETE", path, content=b"another", headers=key), 409, "idempotency_key_reused")
     assert replayed(first, tenant.admin.request("DELETE", path, content=b"one", headers=key))
 
 
@@ -163,7 +163,7 @@ def test_idempotency_key_belongs_to_caller_and_route(service: Service, tenant: T
     body = {"name": word()}
     assert tenant.admin.post(BASES, json=body, headers=key).status_code == 201
     assert service.create_tenant().admin.post(BASES, json=body, headers=key).status_code == 201
-    problem(tenant.create_client("admin").post(BASES, json=body, headers=key), 409, "knowledge_base_exists")
+    assert_problem(tenant.create_client("admin").post(BASES, json=body, headers=key), 409, "knowledge_base_exists")
     for path in (DOCUMENTS, f"{DOCUMENTS}?wait=0", f"{BASES}/{body['name']}/documents"):
         reply = tenant.admin.post(path, json={"text": "A text."}, headers=key)
         assert (reply.is_success, REPLAYED in reply.headers) == (True, False)
@@ -174,14 +174,14 @@ def test_idempotency_key_belongs_to_caller_and_route(service: Service, tenant: T
 def test_idempotency_errors_are_not_stored(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
     """A failed write changed nothing. The retry runs with any body, and gets the present result."""
     name = word()
-    problem(tenant.create_client("reader").post(BASES, json={"name": name}, headers=key), 403)
-    problem(service.create_client().post(BASES, json={"name": name}, headers=key), 401)
-    problem(tenant.admin.post(BASES, json={"name": "No Name"}, headers=key), 422)
-    problem(tenant.admin.post(BASES, json={"name": "default"}, headers=key), 409, "knowledge_base_exists")
-    problem(tenant.admin.post(BASES, content=b"x" * 17_000_000, headers={**key, "Content-Type": JSON}), 413)
+    assert_problem(tenant.create_client("reader").post(BASES, json={"name": name}, headers=key), 403)
+    assert_problem(service.create_client().post(BASES, json={"name": name}, headers=key), 401)
+    assert_problem(tenant.admin.post(BASES, json={"name": "No Name"}, headers=key), 422)
+    assert_problem(tenant.admin.post(BASES, json={"name": "default"}, headers=key), 409, "knowledge_base_exists")
+    assert_problem(tenant.admin.post(BASES, content=b"x" * 17_000_000, headers={**key, "Content-Type": JSON}), 413)
     path = f"{BASES}/{name}/documents"
-    problem(tenant.admin.post(path, json={"text": "A text."}, headers=key), 404)
-    problem(tenant.admin.post(DOCUMENTS, content=b"A text.", headers={**key, "Content-Type": "text/plain"}), 415)
+    assert_problem(tenant.admin.post(path, json={"text": "A text."}, headers=key), 404)
+    assert_problem(tenant.admin.post(DOCUMENTS, content=b"A text.", headers={**key, "Content-Type": "text/plain"}), 415)
     assert stored_keys(service, key) == []
     first = tenant.admin.post(BASES, json={"name": name}, headers=key)
     assert replayed(first, tenant.admin.post(BASES, json={"name": name}, headers=key))
@@ -197,8 +197,8 @@ def test_idempotency_secret_is_not_stored(service: Service, tenant: Tenant, key:
     made = caller.post(path, json=body, headers=key)
     assert made.status_code == 201
     secret = made.json().get("key") or made.json()["api_key"]["key"]
-    problem(caller.post(path, json={**body, "name": "other"}, headers=key), 409, "idempotency_key_reused")
-    found = problem(caller.post(path, json=body, headers=key), 409, "idempotency_secret_shown")
+    assert_problem(caller.post(path, json={**body, "name": "other"}, headers=key), 409, "idempotency_key_reused")
+    found = assert_problem(caller.post(path, json=body, headers=key), 409, "idempotency_secret_shown")
     assert made.json()["id"] in found["detail"]
     assert secret not in str(found)
     (row,) = stored_keys(service, key)
@@ -212,14 +212,14 @@ def test_idempotency_secret_is_not_stored(service: Service, tenant: Tenant, key:
 def test_idempotency_invalid_key_is_422(tenant: Tenant, sent: str) -> None:
     name = word()
     headers = {b"Idempotency-Key": sent.encode("latin-1")}
-    found = problem(tenant.admin.post(BASES, json={"name": name}, headers=headers), 422, "invalid")
+    found = assert_problem(tenant.admin.post(BASES, json={"name": name}, headers=headers), 422, "invalid")
     assert found["errors"][0]["loc"] == ["header", "Idempotency-Key"]
-    problem(tenant.admin.get(f"{BASES}/{name}"), 404)
+    assert_problem(tenant.admin.get(f"{BASES}/{name}"), 404)
 
 
 def test_idempotency_two_keys_are_422_and_longest_key_is_accepted(tenant: Tenant) -> None:
     two = [("Idempotency-Key", "a"), ("Idempotency-Key", "b")]
-    problem(tenant.admin.post(BASES, json={"name": word()}, headers=two), 422, "invalid")
+    assert_problem(tenant.admin.post(BASES, json={"name": word()}, headers=two), 422, "invalid")
     longest = {"Idempotency-Key": (word() + "!~" * 127)[:255]}
     path = f"{DOCUMENTS}?wait=0&{'x' * 8000}"
     first, again = (tenant.admin.post(path, json={"text": "Long."}, headers=longest) for _ in range(2))
@@ -247,7 +247,7 @@ def test_idempotency_concurrent_requests_run_once(tenant: Tenant, key: dict[str,
     (first,) = [reply for reply in replies if reply.status_code == 201 and REPLAYED not in reply.headers]
     for reply in replies:
         if reply.status_code == 409:
-            problem(reply, 409, "idempotency_in_progress")
+            assert_problem(reply, 409, "idempotency_in_progress")
             assert reply.headers["retry-after"] == "1"
         else:
             assert reply is first or replayed(first, reply)
@@ -279,12 +279,12 @@ def test_idempotency_request_during_first_is_409(tenant: Tenant, key: dict[str, 
     with half_sent(tenant, key, body) as finish:
         for content in (body, b"{}"):
             reply = send(content)
-            problem(reply, 409, "idempotency_in_progress")
+            assert_problem(reply, 409, "idempotency_in_progress")
             assert reply.headers["retry-after"] == "1"
         assert finish() == b"HTTP/1.1 202 Accepted"
     again = send(body)
     assert (again.status_code, again.headers[REPLAYED]) == (202, "true")
-    problem(send(b"{}"), 409, "idempotency_key_reused")
+    assert_problem(send(b"{}"), 409, "idempotency_key_reused")
 
 
 def test_idempotency_broken_connection_releases_key(service: Service, tenant: Tenant, key: dict[str, str]) -> None:
@@ -301,7 +301,7 @@ def test_idempotency_retry_body_above_limit_is_413(fragile: BreakableService, ke
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", b"words")}, headers=key).status_code == 202
     boundary = {"Content-Type": "multipart/form-data; boundary=b"}
     long = (b"x" * 50_000 for _ in range((UPLOAD_LIMIT + MAX_FORM_OVERHEAD_BYTES) // 50_000 + 2))
-    problem(tenant.admin.post(DOCUMENTS, content=long, headers={**key, **boundary}), 413, "too_large")
+    assert_problem(tenant.admin.post(DOCUMENTS, content=long, headers={**key, **boundary}), 413, "too_large")
 
 
 def test_idempotency_response_too_large_to_store_is_409_on_retry(
@@ -313,7 +313,7 @@ def test_idempotency_response_too_large_to_store_is_409_on_retry(
     path = f"{DOCUMENTS}/batch"
     first = tenant.admin.post(path, files=files, data=form, headers=key)
     assert (first.status_code, len(first.content) > 1024 * 1024) == (200, True)
-    problem(tenant.admin.post(path, files=files, data=form, headers=key), 409, "idempotency_response_too_large")
+    assert_problem(tenant.admin.post(path, files=files, data=form, headers=key), 409, "idempotency_response_too_large")
     (row,) = stored_keys(fragile.service, key)
     assert row["body"] is None
 

@@ -9,7 +9,7 @@ import pytest
 from harness.databases import DatabaseFactory
 from harness.protocol_servers.token_issuer import AUDIENCE, TokenIssuer
 from harness.running_service import Service, Tenant, build_settings, run_service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.api.test_roles import NEEDED, READER
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
@@ -80,12 +80,12 @@ def test_idempotency_lowered_role_gets_403(one: As) -> None:
     first = write(one())
     assert first.status_code == 202
     refused = write(one("reader"))
-    problem(refused, 403, "forbidden")
+    assert_problem(refused, 403, "forbidden")
     assert first.json()["id"] not in refused.text
     # A writer does not get an admin's response, on a route that both may use.
     other = {"Idempotency-Key": "another"}
     write(one("admin"), other).raise_for_status()
-    problem(write(one(), other), 403, "idempotency_rights_changed")
+    assert_problem(write(one(), other), 403, "idempotency_rights_changed")
 
 
 @pytest.mark.parametrize("now", [{"user": "bob"}, {"to": ("other",)}, {"user": "bob", "to": ("default",)}])
@@ -94,7 +94,7 @@ def test_idempotency_narrowed_rights_get_403_and_nothing_is_written(
 ) -> None:
     first = write(one())
     refused = write(one(**now))
-    problem(refused, 403, "idempotency_rights_changed")
+    assert_problem(refused, 403, "idempotency_rights_changed")
     assert first.json()["id"] not in refused.text
     listed = tenant.admin.get(DOCUMENTS, params={"user_id": "ada"}).json()["items"]
     assert len(listed) == 1
@@ -102,7 +102,7 @@ def test_idempotency_narrowed_rights_get_403_and_nothing_is_written(
 
 def test_idempotency_role_is_checked_before_the_body_is_compared(one: As) -> None:
     write(one()).raise_for_status()
-    problem(one("reader").post(DOCUMENTS, json={"text": "Something else."}, headers=KEY), 403, "forbidden")
+    assert_problem(one("reader").post(DOCUMENTS, json={"text": "Something else."}, headers=KEY), 403, "forbidden")
 
 
 def test_idempotency_every_route_checks_the_role_first(one: As) -> None:

@@ -12,7 +12,7 @@ from harness.databases import DatabaseFactory
 from harness.protocol_servers.chat import ChatServer, find_colour
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.ingestion import illustrated
 
 
@@ -71,7 +71,7 @@ def test_text_chunk_has_no_image(tenant: Tenant) -> None:
 @pytest.mark.parametrize("number", ["7", "2147483647"])
 def test_unknown_image_is_404(tenant: Tenant, number: str) -> None:
     document = tenant.add_text("No picture.")
-    problem(
+    assert_problem(
         tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/images/{number}"),
         404,
         "image_not_found",
@@ -81,7 +81,7 @@ def test_unknown_image_is_404(tenant: Tenant, number: str) -> None:
 @pytest.mark.parametrize("number", ["-1", "x", "2147483648", "9" * 30])
 def test_invalid_image_number_is_422(tenant: Tenant, number: str) -> None:
     document = tenant.add_text("No picture.")
-    problem(tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/images/{number}"), 422)
+    assert_problem(tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/images/{number}"), 422)
 
 
 def test_image_of_other_tenant_or_deleted_document_is_404(tenant: Tenant, seeing: Service, tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ def test_image_of_other_tenant_or_deleted_document_is_404(tenant: Tenant, seeing
     path.write_bytes(illustrated.square("red"))
     tenant.upload(path)
     url = best(tenant, "red square")["image"]["url"]
-    problem(seeing.create_tenant().admin.get(url), 404, "document_not_found")
+    assert_problem(seeing.create_tenant().admin.get(url), 404, "document_not_found")
     document = url.rpartition("/images/")[0]
     assert tenant.admin.delete(document).status_code == 204
-    problem(tenant.admin.get(url), 404, "document_not_found")
+    assert_problem(tenant.admin.get(url), 404, "document_not_found")
 
 
 def test_images_without_vision_model_are_counted(service: Service, tmp_path: Path) -> None:

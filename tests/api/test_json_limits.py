@@ -9,7 +9,7 @@ import pytest
 from app.api.http.json_limits import CHUNKS_JSON_LIMIT, DEFAULT_JSON_LIMIT, JsonLimit, JsonValueCounter
 from app.errors import TooLargeError
 from harness.running_service import Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 BODIES: list[tuple[Any, int, int]] = [
@@ -69,7 +69,7 @@ ROUTES = ["/v1/search", "/v1/agent-search", "/v1/knowledge-bases", "/mcp", "/v1/
 @pytest.mark.parametrize("name", TOO_MUCH)
 def test_json_body_above_value_limit_is_413_unparsed(tenant: Tenant, name: str, path: str) -> None:
     reply = tenant.admin.post(path, content=TOO_MUCH[name], headers={"content-type": "application/json"})
-    assert str(DEFAULT_JSON_LIMIT) in problem(reply, 413, "too_large")["detail"]
+    assert str(DEFAULT_JSON_LIMIT) in assert_problem(reply, 413, "too_large")["detail"]
 
 
 def test_chunked_json_body_above_value_limit_is_413(tenant: Tenant) -> None:
@@ -79,7 +79,7 @@ def test_chunked_json_body_above_value_limit_is_413(tenant: Tenant) -> None:
         yield from (TOO_MUCH["lists"][start : start + 50_000] for start in range(0, len(TOO_MUCH["lists"]), 50_000))
 
     reply = tenant.admin.post("/v1/search", content=pieces(), headers={"content-type": "application/json"})
-    problem(reply, 413, "too_large")
+    assert_problem(reply, 413, "too_large")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_chunked_json_body_above_value_limit_is_413(tenant: Tenant) -> None:
 )
 def test_provided_chunks_have_higher_json_limit(tenant: Tenant, body: bytes) -> None:
     reply = tenant.admin.post(DOCUMENTS, content=body, headers={"content-type": "application/json"})
-    assert str(CHUNKS_JSON_LIMIT) in problem(reply, 413, "too_large")["detail"]
+    assert str(CHUNKS_JSON_LIMIT) in assert_problem(reply, 413, "too_large")["detail"]
 
 
 def test_json_limit_errors_have_format_of_each_api(tenant: Tenant) -> None:
@@ -118,12 +118,12 @@ def test_json_limit_ignores_commas_in_text(tenant: Tenant) -> None:
 def test_largest_useful_json_bodies_are_accepted(tenant: Tenant) -> None:
     vectors = [{"vector": [0.25] * 4000}] * 16
     reply = tenant.admin.post("/v1/search", json={"queries": vectors})
-    assert "dimensions" in problem(reply, 422, "invalid")["detail"]
+    assert "dimensions" in assert_problem(reply, 422, "invalid")["detail"]
     messages = [{"role": "user", "content": "a"}] * 10_000
     assert tenant.admin.post("/v1/agent-search", json={"messages": messages}).status_code == 200
 
 
 def test_strategy_options_with_many_names_are_422(tenant: Tenant) -> None:
     reply = tenant.admin.post("/v1/search", json={"query": "a", "strategy_options": {str(n): 0 for n in range(101)}})
-    (fault,) = problem(reply, 422, "invalid")["errors"]
+    (fault,) = assert_problem(reply, 422, "invalid")["errors"]
     assert fault["loc"] == ["body", "strategy_options"]

@@ -10,7 +10,7 @@ import pytest
 
 from harness.running_service import Service, Tenant
 from harness.wait_until import get_day_with_time_left
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.api.test_key_quotas import add, new_key, used
 from tests.api.test_quotas import CLIENTS, DOCUMENTS, ask, refused
 
@@ -176,5 +176,5 @@ def test_retry_by_rotated_key_is_replayed(tenant: Tenant) -> None:
     assert (first.status_code, again.status_code) == (202, 202)
     assert again.json()["id"] == first.json()["id"]
     assert again.headers["Idempotent-Replayed"] == "true"
-    problem(new.post(DOCUMENTS, json={"text": "Another."}, headers=headers), 409, "idempotency_key_reused")
+    assert_problem(new.post(DOCUMENTS, json={"text": "Another."}, headers=headers), 409, "idempotency_key_reused")
     assert other.post(DOCUMENTS, json={"text": "Another."}, headers=headers).status_code == 202

@@ -17,7 +17,7 @@ from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
 from app.jobs.queue import JobQueue
 from harness.running_service import Service, Tenant, build_settings, run_service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.api.test_quotas import CLIENTS, DOCUMENTS, refused, set_quotas, settled
 
 PARTS = "\n\n".join(f"# Part {number}\n\nThe heron of part {number} stands still." for number in range(6))
@@ -144,7 +144,7 @@ async def test_rotation_preserves_quota_and_usage(service: Service, tenant: Tena
     # The documents of a revoked key stay, and their deletion frees the quota.
     for gone in (key, made["id"]):
         tenant.admin.delete(f"/v1/api-keys/{gone}").raise_for_status()
-    problem(add(old, "By the old key."), 401)
+    assert_problem(add(old, "By the old key."), 401)
     assert len(tenant.admin.get(DOCUMENTS).json()["items"]) == 2
     assert tenant.admin.delete(DOCUMENTS, params={"external_id": "a"}).is_success
     assert used(new) == {"documents": 1}

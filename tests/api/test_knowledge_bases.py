@@ -10,7 +10,7 @@ from app.ids import PREFIXES, decode_id
 from app.index_maintenance.types import VectorIndexSkipReason
 from harness.databases import run_sql
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 ROUTE = "/v1/knowledge-bases"
 
@@ -56,7 +56,7 @@ def test_knowledge_base_shows_its_search_index(tenant: Tenant) -> None:
 def test_knowledge_base_valid_names_are_accepted(tenant: Tenant, name: str) -> None:
     assert tenant.admin.post(ROUTE, json={"name": name}).status_code == 201
     assert tenant.admin.get(f"{ROUTE}/{name}").json()["name"] == name
-    problem(tenant.admin.post(ROUTE, json={"name": name}), 409, "knowledge_base_exists")
+    assert_problem(tenant.admin.post(ROUTE, json={"name": name}), 409, "knowledge_base_exists")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_knowledge_base_valid_names_are_accepted(tenant: Tenant, name: str) -> N
     ["", "A", "a b", "-a", "_a", "a.b", "a/b", "ä", "x" * 64, "a\n", "a\0", None, 5, *(f"{p}_x" for p in PREFIXES)],
 )
 def test_knowledge_base_invalid_names_are_422(tenant: Tenant, name: Any) -> None:
-    problem(tenant.admin.post(ROUTE, json={"name": name}), 422, "invalid")
+    assert_problem(tenant.admin.post(ROUTE, json={"name": name}), 422, "invalid")
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_knowledge_base_invalid_names_are_422(tenant: Tenant, name: Any) -> None
 def test_knowledge_base_invalid_settings_are_422(tenant: Tenant, change: dict[str, Any]) -> None:
     body = json.dumps({"name": "wrong", **change})
     reply = tenant.admin.post(ROUTE, content=body, headers={"Content-Type": "application/json"})
-    faults = problem(reply, 422, "invalid")["errors"]
+    faults = assert_problem(reply, 422, "invalid")["errors"]
     assert {tuple(fault["loc"][:2]) for fault in faults} == {("body", *change)}
-    problem(tenant.admin.get(f"{ROUTE}/wrong"), 404, "knowledge_base_not_found")
+    assert_problem(tenant.admin.get(f"{ROUTE}/wrong"), 404, "knowledge_base_not_found")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_knowledge_base_invalid_settings_are_422(tenant: Tenant, change: dict[st
 )
 def test_knowledge_base_dimensions_above_limit_are_422(tenant: Tenant, dimensions: int, said: str) -> None:
     reply = tenant.admin.post(ROUTE, json={"name": "wrong", "embedding": {"dimensions": dimensions}})
-    (error,) = problem(reply, 422, "invalid")["errors"]
+    (error,) = assert_problem(reply, 422, "invalid")["errors"]
     assert error["loc"] == ["body", "embedding", "dimensions"]
     assert said in error["msg"]
 
@@ -121,7 +121,7 @@ def test_knowledge_base_settings_can_be_changed(tenant: Tenant) -> None:
         {"retrieval": {"strategy": "x"}},
         {"embedding": {"dimensions": 2}},
     ):
-        problem(tenant.admin.patch(f"{ROUTE}/k", json=wrong), 422, "invalid")
+        assert_problem(tenant.admin.patch(f"{ROUTE}/k", json=wrong), 422, "invalid")
 
 
 def test_metadata_filter_is_enforced_on_documents_and_searches(tenant: Tenant) -> None:
@@ -153,9 +153,9 @@ def test_delete_knowledge_base_leaves_nothing(service: Service, tenant: Tenant) 
     folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
     assert list(folder.glob("*/*"))
     assert tenant.admin.delete(f"{ROUTE}/brief").status_code == 204
-    problem(tenant.admin.get(f"{ROUTE}/brief"), 404)
-    problem(tenant.admin.get(f"{ROUTE}/brief/documents/{document['id']}"), 404)
-    problem(tenant.admin.delete(f"{ROUTE}/brief"), 404)
+    assert_problem(tenant.admin.get(f"{ROUTE}/brief"), 404)
+    assert_problem(tenant.admin.get(f"{ROUTE}/brief/documents/{document['id']}"), 404)
+    assert_problem(tenant.admin.delete(f"{ROUTE}/brief"), 404)
     assert tenant.admin.post("/v1/search", json={"query": "today"}).json()["results"] == []
     deadline = time.monotonic() + 30
     while folder.exists():
@@ -183,5 +183,5 @@ def test_metadata_filter_change_runs_in_background(tenant: Tenant) -> None:
     assert result["metadata"] == {"kind": "rule", **new}
     wrongs: tuple[Any, ...] = (None, {"a": [1]}, {"a.b": 1}, {"$page": 1}, [])
     for wrong in wrongs:
-        problem(tenant.admin.patch(f"{ROUTE}/staff", json={"metadata_filter": wrong}), 422, "invalid")
-    problem(tenant.create_client("writer").patch(f"{ROUTE}/staff", json={"metadata_filter": old}), 403)
+        assert_problem(tenant.admin.patch(f"{ROUTE}/staff", json={"metadata_filter": wrong}), 422, "invalid")
+    assert_problem(tenant.create_client("writer").patch(f"{ROUTE}/staff", json={"metadata_filter": old}), 403)

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from harness.running_service import Service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
@@ -91,4 +91,4 @@ def test_chunk_list_walk_follows_document_order(service: Service, limit: int) ->
     assert cursor is None
     # -1, 2**31, true, 1.5, [1, 2] and the cursor of another list
     for strange in ("Wy0xXQ==", "WzIxNDc0ODM2NDhd", "W3RydWVd", "WzEuNV0=", "WzEsIDJd", "WyJ4IiwgInkiXQ=="):
-        problem(tenant.admin.get(path, params={"cursor": strange}), 422, "invalid")
+        assert_problem(tenant.admin.get(path, params={"cursor": strange}), 422, "invalid")

@@ -13,7 +13,7 @@ import pytest
 from app.retrieval.plan import QUERY_TRUNCATED
 from harness.running_service import Service, Tenant
 from tests.api.breakable_service import BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.fixtures.mcp import McpClient, McpRefused, mcp_client
 
 LEAVE = "# Leave\n\nEmployees have thirty days of parental leave.\n"
@@ -279,7 +279,7 @@ def test_mcp_searches_are_rate_limited_and_counted(process: McpClient, service: 
 def test_mcp_request_without_key_is_401(service: Service) -> None:
     for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Basic abc"}):
         reply = service.create_client().post("/mcp", content=b"{ nonsense", headers=headers)
-        problem(reply, 401, "unauthorized")
+        assert_problem(reply, 401, "unauthorized")
         assert reply.headers["www-authenticate"] == "Bearer"
 
 
@@ -292,13 +292,13 @@ def test_mcp_reply_has_service_headers(library: Tenant) -> None:
     assert "mcp-session-id" not in reply.headers
     for method in ("GET", "DELETE"):
         reply = library.admin.request(method, "/mcp")
-        problem(reply, 405, "method_not_allowed")
+        assert_problem(reply, 405, "method_not_allowed")
         assert reply.headers["allow"] == "POST"
 
 
 def test_mcp_request_of_other_origin_is_403(library: Tenant) -> None:
     for origin in ("https://evil.example", library.service.url, "null"):
-        problem(library.admin.post("/mcp", json=LIST, headers={"Origin": origin}), 403, "origin_not_allowed")
+        assert_problem(library.admin.post("/mcp", json=LIST, headers={"Origin": origin}), 403, "origin_not_allowed")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from app.documents.content.service import MAX_SMALL_TREE_NODES, TooManyTrees, Tr
 from app.ids import encode_id, generate_id
 from harness.running_service import Service, Tenant
 from tests.api.document_reader import DocumentReader
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 # Characters of two UTF-16 units are before, between and inside the examined texts.
@@ -160,12 +160,12 @@ def test_offsets_utf16_count_as_browsers(birds: DocumentReader) -> None:
 @pytest.mark.parametrize("offsets", ["utf8", "UTF16", "", "bytes", "\0"], ids=ascii)
 def test_invalid_offsets_parameter_is_422(birds: DocumentReader, suffix: str, offsets: str) -> None:
     path = suffix.format(node=birds.nodes()[0]["id"], chunk=birds.chunks()[0]["id"])
-    problem(birds.client.get(birds.path + path, params={"offsets": offsets}), 422, "invalid")
+    assert_problem(birds.client.get(birds.path + path, params={"offsets": offsets}), 422, "invalid")
 
 
 @pytest.mark.parametrize("depth", ["-1", "101", "x", "", "1.5", "9" * 5000])
 def test_invalid_tree_depth_is_422(birds: DocumentReader, depth: str) -> None:
-    problem(birds.client.get(f"{birds.path}/tree", params={"depth": depth}), 422, "invalid")
+    assert_problem(birds.client.get(f"{birds.path}/tree", params={"depth": depth}), 422, "invalid")
 
 
 def test_foreign_and_unknown_node_ids_are_404(birds: DocumentReader, service: Service) -> None:
@@ -188,7 +188,7 @@ def test_foreign_and_unknown_node_ids_are_404(birds: DocumentReader, service: Se
             (f"/chunks?node={node}", "node_not_found"),
             (f"/chunks/{chunk}", "chunk_not_found"),
         ):
-            found = problem(second.client.get(second.path + suffix), 404, code)
+            found = assert_problem(second.client.get(second.path + suffix), 404, code)
             told.add((code, found["detail"], found["title"]))
     assert len(told) == 2
     assert second.get(f"/nodes/{own[0]}")["text"].endswith("The second version.")
@@ -200,8 +200,8 @@ def test_document_that_is_not_ready_has_no_nodes(tenant: Tenant) -> None:
     path = f"{DOCUMENTS}/{failed['id']}"
     assert tenant.admin.get(f"{path}/tree", params={"depth": 0, "offsets": "utf16"}).json()["root"] is None
     assert tenant.admin.get(f"{path}/chunks", params={"offsets": "utf16"}).json()["items"] == []
-    problem(tenant.admin.get(f"{path}/nodes/{encode_id('nod', generate_id())}"), 404, "node_not_found")
-    problem(tenant.admin.get(f"{path}/chunks/{encode_id('chk', generate_id())}"), 404, "chunk_not_found")
+    assert_problem(tenant.admin.get(f"{path}/nodes/{encode_id('nod', generate_id())}"), 404, "node_not_found")
+    assert_problem(tenant.admin.get(f"{path}/chunks/{encode_id('chk', generate_id())}"), 404, "chunk_not_found")
 
 
 def test_deep_tree_is_cut_at_json_depth_limit() -> None:
@@ -300,8 +300,8 @@ def test_promote_document_moves_up_scopes(tenant: Tenant) -> None:
         assert writer.patch(path, json={"scope": scope}).json() == changed
     assert (changed["metadata"], changed["version"]) == ({"kind": "bird"}, 1)
     assert changed["updated_at"] > document["updated_at"]
-    problem(writer.patch(path, json={"scope": {"level": "user", "user_id": "u"}}), 422, "invalid")
-    problem(reader.patch(path, json={"scope": {"level": "tenant"}}), 403, "forbidden")
+    assert_problem(writer.patch(path, json={"scope": {"level": "user", "user_id": "u"}}), 422, "invalid")
+    assert_problem(reader.patch(path, json={"scope": {"level": "tenant"}}), 403, "forbidden")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +316,9 @@ def test_promote_document_moves_up_scopes(tenant: Tenant) -> None:
     ids=ascii,
 )  # fmt: skip
 def test_invalid_scope_changes_are_422(scope_keeper: DocumentReader, scope: Any) -> None:
-    problem(scope_keeper.client.patch(scope_keeper.path, json={"scope": scope, "title": "changed"}), 422, "invalid")
+    assert_problem(
+        scope_keeper.client.patch(scope_keeper.path, json={"scope": scope, "title": "changed"}), 422, "invalid"
+    )
     assert scope_keeper.get("") == scope_keeper.document
 
 
@@ -332,6 +334,6 @@ def test_promotion_to_existing_identity_is_409(tenant: Tenant) -> None:
         above = tenant.add_text("Gulls cry.", **fields)
         document = tenant.add_text("Gulls cry.", user_id="u", **fields)
         path = f"{DOCUMENTS}/{document['id']}"
-        found = problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "duplicate_identity")
+        found = assert_problem(tenant.admin.patch(path, json={"scope": {"level": "tenant"}}), 409, "duplicate_identity")
         assert above["id"] not in str(found)
         assert tenant.admin.get(path).json() == document

@@ -11,7 +11,7 @@ import pytest
 
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 ROOT = Path(__file__).parents[2]
 TEXT = "# Whales\n\nWhales sing.\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n## Food\n\nThey eat krill."
@@ -112,7 +112,7 @@ def test_preview_uses_declared_encoding_and_refuses_unknown_one(tenant: Tenant) 
     content = "Жили-были".encode("koi8-r")
     found = shown(send(tenant.admin, content, "a.txt", encoding="koi8-r"))
     assert found["chunks"][0]["text"] == "Жили-были"
-    problem(send(tenant.admin, content, "a.txt", encoding="klingon"), 422, "invalid")
+    assert_problem(send(tenant.admin, content, "a.txt", encoding="klingon"), 422, "invalid")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_preview_uses_declared_encoding_and_refuses_unknown_one(tenant: Tenant) 
 )
 def test_preview_unreadable_file_is_422_with_upload_code(tenant: Tenant, name: str, code: str) -> None:
     content = (ROOT / "tests" / "samples" / name).read_bytes()
-    problem(send(tenant.admin, content, name), 422, code)
+    assert_problem(send(tenant.admin, content, name), 422, code)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_preview_unreadable_file_is_422_with_upload_code(tenant: Tenant, name: s
     ],
 )
 def test_preview_invalid_options_are_422(tenant: Tenant, fields: dict[str, str], place: str) -> None:
-    found = problem(send(tenant.admin, b"A text.", "a.txt", **fields), 422, "invalid")
+    found = assert_problem(send(tenant.admin, b"A text.", "a.txt", **fields), 422, "invalid")
     assert place in str(found["errors"][0]["loc"])
 
 
@@ -152,20 +152,20 @@ def test_preview_invalid_options_are_422(tenant: Tenant, fields: dict[str, str],
     [{}, {"text": ""}, {"text": "x", "media_type": "application/pdf"}, {"text": "a\0b"}, {"text": "x", "more": 1}],
 )
 def test_preview_invalid_text_body_is_422(tenant: Tenant, body: dict[str, Any]) -> None:
-    problem(tenant.admin.post("/v1/preview", json=body), 422)
+    assert_problem(tenant.admin.post("/v1/preview", json=body), 422)
 
 
 def test_preview_unsupported_file_is_415(tenant: Tenant) -> None:
-    problem(send(tenant.admin, b"\x7fELF" + bytes(60), "a.bin"), 415, "unsupported_media_type")
-    problem(tenant.admin.post("/v1/preview", content=b"text"), 415)
+    assert_problem(send(tenant.admin, b"\x7fELF" + bytes(60), "a.bin"), 415, "unsupported_media_type")
+    assert_problem(tenant.admin.post("/v1/preview", content=b"text"), 415)
 
 
 def test_preview_unknown_knowledge_base_is_404(service: Service, tenant: Tenant) -> None:
     service.create_tenant().admin.post("/v1/knowledge-bases", json={"name": "theirs"}).raise_for_status()
     for name in ("nothing", "theirs"):
-        problem(send(tenant.admin, b"A text.", "a.txt", knowledge_base=name), 404, "knowledge_base_not_found")
+        assert_problem(send(tenant.admin, b"A text.", "a.txt", knowledge_base=name), 404, "knowledge_base_not_found")
 
 
 def test_preview_requires_writer(tenant: Tenant) -> None:
-    problem(tenant.create_client("reader").post("/v1/preview", json={"text": "A text."}), 403, "forbidden")
+    assert_problem(tenant.create_client("reader").post("/v1/preview", json={"text": "A text."}), 403, "forbidden")
     shown(tenant.create_client("writer").post("/v1/preview", json={"text": "A text."}))

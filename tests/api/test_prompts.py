@@ -15,7 +15,7 @@ from app.prompts.types import ActivePrompt
 from app.retrieval.types import SearchRequest
 from harness.running_service import Tenant
 from tests.api.audit import events
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.api.test_deletions import finished
 
 DEFAULT = "/v1/knowledge-bases/default"
@@ -123,7 +123,7 @@ def test_prompt_versions_are_paged(owner: PromptTarget) -> None:
 )
 def test_prompt_unknown_version_cannot_be_pinned(owner: PromptTarget, place: str, status: int, code: str) -> None:
     owner.set(rewrite_prompt="Say van.")
-    problem(owner.tenant.admin.post(f"{owner.path}/prompts/{place}/pin"), status, code)
+    assert_problem(owner.tenant.admin.post(f"{owner.path}/prompts/{place}/pin"), status, code)
     assert owner.text() == "Say van."
 
 
@@ -132,15 +132,15 @@ def test_prompts_of_unknown_owner_are_404(tenant: Tenant) -> None:
         ("/v1/agents/nobody", "agent_not_found"),
         ("/v1/knowledge-bases/nothing", "knowledge_base_not_found"),
     ):
-        problem(tenant.admin.get(f"{path}/prompts"), 404, code)
-        problem(tenant.admin.post(f"{path}/prompts/rewrite/1/pin"), 404, code)
+        assert_problem(tenant.admin.get(f"{path}/prompts"), 404, code)
+        assert_problem(tenant.admin.post(f"{path}/prompts/rewrite/1/pin"), 404, code)
 
 
 def test_prompts_with_restricted_key_are_403(owner: PromptTarget) -> None:
     owner.set(rewrite_prompt="Say van.")
     client = owner.tenant.create_client("admin", user_id="u")
-    problem(client.get(f"{owner.path}/prompts"), 403, "forbidden")
-    problem(client.post(f"{owner.path}/prompts/rewrite/1/pin"), 403, "forbidden")
+    assert_problem(client.get(f"{owner.path}/prompts"), 403, "forbidden")
+    assert_problem(client.post(f"{owner.path}/prompts/rewrite/1/pin"), 403, "forbidden")
 
 
 def test_create_knowledge_base_with_prompt_creates_first_version(tenant: Tenant) -> None:

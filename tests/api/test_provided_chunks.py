@@ -10,7 +10,7 @@ import pytest
 from harness.running_service import Tenant
 from harness.word_vectors import compute_text_vector
 from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 DIMENSIONS = 64
@@ -218,7 +218,7 @@ def test_provided_chunks_with_invalid_values_are_422(refusing: Tenant, name: str
     chunks, loc = WRONG[name]
     content = json.dumps({"chunks": chunks})  # many encoders write NaN and Infinity so
     reply = refusing.admin.post(DOCUMENTS, content=content, headers={"Content-Type": "application/json"})
-    found = problem(reply, 422, "invalid")
+    found = assert_problem(reply, 422, "invalid")
     assert found["errors"][0]["loc"] == loc
     assert refusing.admin.get(DOCUMENTS).json()["items"] == []
 
@@ -241,7 +241,7 @@ def refusing(fragile: BreakableService) -> Tenant:
     ids=["both", "neither", "both null", "a media type", "an encoding", "no list"],
 )
 def test_document_body_needs_exactly_one_of_text_and_chunks(refusing: Tenant, body: dict[str, Any]) -> None:
-    problem(refusing.admin.post(DOCUMENTS, json=body), 422, "invalid")
+    assert_problem(refusing.admin.post(DOCUMENTS, json=body), 422, "invalid")
 
 
 def test_provided_chunk_longer_than_model_input_fails_document(tenant: Tenant) -> None:
@@ -254,7 +254,7 @@ def test_provided_chunk_longer_than_model_input_fails_document(tenant: Tenant) -
 
 
 def test_provided_chunks_above_upload_limit_are_413(tenant: Tenant) -> None:
-    problem(put(tenant, [{"text": "x" * 1000}] * (UPLOAD_LIMIT // 1000)), 413, "too_large")
+    assert_problem(put(tenant, [{"text": "x" * 1000}] * (UPLOAD_LIMIT // 1000)), 413, "too_large")
 
 
 def test_same_provided_chunks_return_existing_document(tenant: Tenant) -> None:

@@ -17,7 +17,7 @@ from app.principal import ROW_QUOTAS, Quotas
 from app.settings import KeyLimits
 from harness.running_service import Service, Tenant
 from harness.wait_until import get_day_with_time_left
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 NONE = dict.fromkeys(field.name for field in fields(Quotas))
@@ -39,7 +39,7 @@ def upload(tenant: Tenant, text: str, **fields: Any) -> httpx2.Response:
 
 def refused(reply: httpx2.Response, limit: int, code: str = "quota_exceeded") -> dict[str, Any]:
     """Return the problem of a 429 with the limit, nothing remaining, and the time until the next attempt."""
-    found = problem(reply, 429, code)
+    found = assert_problem(reply, 429, code)
     assert reply.headers["RateLimit-Limit"] == str(limit)
     assert reply.headers["RateLimit-Remaining"] == "0"
     assert reply.headers["RateLimit-Reset"] == reply.headers["Retry-After"]
@@ -104,17 +104,17 @@ def test_tenant_without_quotas_has_defaults(tenant: Tenant) -> None:
     ],
 )  # fmt: skip
 def test_invalid_quotas_are_422(service: Service, tenant: Tenant, quotas: Any) -> None:
-    problem(service.operator.post("/v1/tenants", json={"name": "x", "quotas": quotas}), 422, "invalid")
-    problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}), 422, "invalid")
+    assert_problem(service.operator.post("/v1/tenants", json={"name": "x", "quotas": quotas}), 422, "invalid")
+    assert_problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}), 422, "invalid")
 
 
 @pytest.mark.parametrize("body", [{}, {"quotas": None}, {"name": None}, {"name": "x", "quotas": None}])
 def test_tenant_update_without_changes_is_422(service: Service, tenant: Tenant, body: Mapping[str, Any]) -> None:
-    problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json=body), 422, "invalid")
+    assert_problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json=body), 422, "invalid")
 
 
 def test_tenant_cannot_set_its_quotas(tenant: Tenant) -> None:
-    problem(tenant.admin.patch(f"/v1/tenants/{tenant.id}", json={"quotas": {"documents": 9}}), 403, "forbidden")
+    assert_problem(tenant.admin.patch(f"/v1/tenants/{tenant.id}", json={"quotas": {"documents": 9}}), 403, "forbidden")
 
 
 async def test_document_quota_race_admits_exact_number(service: Service, tenant: Tenant) -> None:
@@ -257,8 +257,10 @@ def test_upload_size_limit_is_minimum_of_tenant_and_key(tenant: Tenant) -> None:
             file = {"file": ("a.txt", (f"{limit} {status} " + "x" * size)[:size].encode())}
             reply = client.post(DOCUMENTS, files=file)
             assert reply.status_code == status, (limit, size, reply.text)
-        problem(client.post(DOCUMENTS, json={"text": "x" * (limit + 1)}), 413, "too_large")
-        problem(client.post(f"{DOCUMENTS}/batch", files={"file": ("a.txt", b"x" * (limit + 1))}), 413, "too_large")
+        assert_problem(client.post(DOCUMENTS, json={"text": "x" * (limit + 1)}), 413, "too_large")
+        assert_problem(
+            client.post(f"{DOCUMENTS}/batch", files={"file": ("a.txt", b"x" * (limit + 1))}), 413, "too_large"
+        )
 
 
 def test_key_shows_its_quotas(tenant: Tenant) -> None:
@@ -271,7 +273,7 @@ def test_key_shows_its_quotas(tenant: Tenant) -> None:
     assert rotated["quotas"] == quotas
     for wrong in ({"wishes": 3}, {"documents": -1}, {"concurrent_ingestions": 0}, {"searches_per_second": 0}, None):
         body = {"name": "k", "role": "reader", "quotas": wrong}
-        problem(tenant.admin.post("/v1/api-keys", json=body), 422, "invalid")
+        assert_problem(tenant.admin.post("/v1/api-keys", json=body), 422, "invalid")
 
 
 def ask(client: httpx2.Client, path: str = "/v1/search") -> httpx2.Response:
@@ -298,7 +300,7 @@ def test_search_rate_quota_limits_searches(service: Service, tenant: Tenant, pat
     assert ask(service.create_tenant("other").admin, path).status_code == 200
     # Other routes are not limited, and an invalid request takes no place.
     assert tenant.admin.get("/v1/me").status_code == 200
-    problem(tenant.admin.post("/v1/search", json={}), 422)
+    assert_problem(tenant.admin.post("/v1/search", json={}), 422)
     set_quotas(tenant, searches_per_second=None)
     assert ask(tenant.admin, path).headers["RateLimit-Limit"] == "200"
 

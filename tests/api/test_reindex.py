@@ -11,7 +11,7 @@ import pytest
 from app.ids import decode_id
 from harness.running_service import Tenant
 from tests.api.breakable_service import BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 TEXT = "# Reefs\n\nThe reef grows.\n\n## Corals\n\nA coral is an animal.\n"
@@ -184,15 +184,15 @@ def test_reindex_document_of_other_model_is_409(fragile: BreakableService, tenan
         update search_index set identity = jsonb_set(identity, '{model}', '"another"')
          where kb_id = (select kb_id from document where id = $1)"""
     sql(fragile, change, document)
-    problem(tenant.admin.post(f"{path_of(document)}/reindex"), 409, "index_mismatch")
+    assert_problem(tenant.admin.post(f"{path_of(document)}/reindex"), 409, "index_mismatch")
     assert tenant.admin.get(path_of(document)).json() == document
 
 
 def test_reindex_requires_writer(tenant: Tenant) -> None:
     document = tenant.add_text("Not for readers.")
-    problem(tenant.create_client("reader").post(f"{path_of(document)}/reindex"), 403, "forbidden")
-    problem(tenant.admin.post(f"{DOCUMENTS}/nothing/reindex"), 404, "document_not_found")
-    problem(tenant.admin.post(f"{DOCUMENTS}/doc_01h455vb4pex5vsknk084sn02q/reindex"), 404, "document_not_found")
+    assert_problem(tenant.create_client("reader").post(f"{path_of(document)}/reindex"), 403, "forbidden")
+    assert_problem(tenant.admin.post(f"{DOCUMENTS}/nothing/reindex"), 404, "document_not_found")
+    assert_problem(tenant.admin.post(f"{DOCUMENTS}/doc_01h455vb4pex5vsknk084sn02q/reindex"), 404, "document_not_found")
 
 
 def test_changed_title_is_found_by_its_words(fragile: BreakableService, tenant: Tenant) -> None:
@@ -220,6 +220,6 @@ def test_changed_title_of_other_model_is_409(fragile: BreakableService, tenant: 
         update search_index set identity = jsonb_set(identity, '{model}', '"another"')
          where kb_id = (select kb_id from document where id = $1)"""
     sql(fragile, change, document)
-    problem(tenant.admin.patch(path_of(document), json={"title": "Zebras"}), 409, "index_mismatch")
+    assert_problem(tenant.admin.patch(path_of(document), json={"title": "Zebras"}), 409, "index_mismatch")
     assert tenant.admin.get(path_of(document)).json() == document
     assert tenant.admin.patch(path_of(document), json={"metadata": {"a": 1}}).status_code == 200

@@ -11,7 +11,7 @@ import pytest
 from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 HANG_SECONDS = 60
 OLD, NEW = 64, 32
@@ -151,9 +151,9 @@ def test_reindex_rollback_restores_previous_generation(tenant: Tenant) -> None:
 
 
 def test_reindex_without_target_is_409_or_404(tenant: Tenant) -> None:
-    problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "nothing_to_roll_back")
-    problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
-    problem(tenant.admin.post("/v1/knowledge-bases/nothing/reindex"), 404, "knowledge_base_not_found")
+    assert_problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "nothing_to_roll_back")
+    assert_problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
+    assert_problem(tenant.admin.post("/v1/knowledge-bases/nothing/reindex"), 404, "knowledge_base_not_found")
 
 
 def test_reindex_searches_see_one_generation(tenant: Tenant) -> None:
@@ -195,14 +195,14 @@ def test_reindex_with_other_settings_while_running_is_409(world: TwoModelService
         assert again.status_code == 202
         assert again.json()["reindex"]["started_at"] == first["started_at"]
         for other in ({}, {"embedding": {"model": f"words-{OLD}"}}, {**wishes, "language": "german"}):
-            problem(tenant.admin.post(f"{KB}/reindex", json=other), 409, "reindex_in_progress")
-        problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "reindex_in_progress")
+            assert_problem(tenant.admin.post(f"{KB}/reindex", json=other), 409, "reindex_in_progress")
+        assert_problem(tenant.admin.post(f"{KB}/reindex/rollback"), 409, "reindex_in_progress")
         assert tenant.admin.get("/v1/knowledge-bases").json()["items"][0]["reindex"]["state"] == "building"
         # The live generation is searchable during that time.
         assert search(tenant, "heron")["results"]
         assert tenant.admin.delete(f"{KB}/reindex").status_code == 204
         assert (seen(tenant)["reindex"], seen(tenant)["rollback_until"]) == (None, None)
-        problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
+        assert_problem(tenant.admin.delete(f"{KB}/reindex"), 404, "reindex_not_found")
     finally:
         world.new.reset()
     assert seen(tenant)["embedding"]["dimensions"] == OLD
@@ -217,7 +217,7 @@ def test_reindex_with_refusing_model_fails_and_can_continue(world: TwoModelServi
     assert failed["error"]["code"] == "embedding_rejected"
     assert failed["error"]["document"].startswith("doc_")
     # Unlike a running reindexing, a failed one would not end by waiting.
-    refused = problem(tenant.admin.post(f"{KB}/reindex"), 409, "reindex_in_progress")
+    refused = assert_problem(tenant.admin.post(f"{KB}/reindex"), 409, "reindex_in_progress")
     assert "or has failed. Wait for it, repeat it with the same settings, or cancel it" in refused["detail"]
     assert search(tenant, "heron")["results"]
     world.new.reset()
@@ -258,13 +258,13 @@ def test_reindex_with_other_language_changes_terms(tenant: Tenant) -> None:
     ids=ascii,
 )  # fmt: skip
 def test_reindex_with_invalid_settings_is_422(tenant: Tenant, wishes: dict[str, Any]) -> None:
-    problem(tenant.admin.post(f"{KB}/reindex", json=wishes), 422, "invalid")
+    assert_problem(tenant.admin.post(f"{KB}/reindex", json=wishes), 422, "invalid")
     assert seen(tenant)["reindex"] is None
 
 
 @pytest.mark.parametrize("setting", ["embedding", "chunking", "language"])
 def test_patch_of_index_settings_names_reindex_route(tenant: Tenant, setting: str) -> None:
-    found = problem(tenant.admin.patch(KB, json={setting: {"max_tokens": 100}, "title": "New"}), 422, "invalid")
+    found = assert_problem(tenant.admin.patch(KB, json={setting: {"max_tokens": 100}, "title": "New"}), 422, "invalid")
     assert setting in str(found["errors"])
     assert "reindex" in str(found["errors"])
     assert seen(tenant)["title"] is None
@@ -273,7 +273,7 @@ def test_patch_of_index_settings_names_reindex_route(tenant: Tenant, setting: st
 def test_reindex_with_user_key_is_403(tenant: Tenant) -> None:
     client = tenant.create_client("admin", user_id="u")
     for method, path in (("POST", ""), ("POST", "/rollback"), ("DELETE", "")):
-        problem(client.request(method, f"{KB}/reindex{path}"), 403, "forbidden")
+        assert_problem(client.request(method, f"{KB}/reindex{path}"), 403, "forbidden")
 
 
 def test_tree_during_reindex_has_text_in_leaves(tenant: Tenant) -> None:

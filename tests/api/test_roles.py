@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from harness.running_service import Service, Tenant
 from harness.wait_until import create_expired
 from tests.api.openai.errors import failure
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 READER, WRITER, ADMIN, OPERATOR = "reader", "writer", "admin", "operator"
 RANKS = [READER, WRITER, ADMIN, OPERATOR]
@@ -164,7 +164,7 @@ def test_route_accepts_needed_role_and_higher_ones(
     ):
         path = path.replace(f"{{{field}}}", "nothing")
     is_openai = path.startswith("/openai")
-    refused = failure if is_openai else problem
+    refused = failure if is_openai else assert_problem
     refused(service.create_client().request(method, path), 401)
     for role, caller in callers.items():
         reply = caller.request(method, path)
@@ -208,12 +208,12 @@ def test_created_key_is_returned_once(service: Service, tenant: Tenant) -> None:
     ],
 )  # fmt: skip
 def test_create_key_with_invalid_body_is_422(tenant: Tenant, change: dict[str, Any]) -> None:
-    problem(tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", **change}), 422, "invalid")
+    assert_problem(tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader", **change}), 422, "invalid")
 
 
 def test_create_key_for_unknown_knowledge_base_is_404(tenant: Tenant) -> None:
     body = {"name": "k", "role": "reader", "knowledge_bases": ["default", "nothing"]}
-    problem(tenant.admin.post("/v1/api-keys", json=body), 404, "knowledge_base_not_found")
+    assert_problem(tenant.admin.post("/v1/api-keys", json=body), 404, "knowledge_base_not_found")
 
 
 def test_key_expires_at_its_second(service: Service, tenant: Tenant) -> None:
@@ -226,7 +226,7 @@ def test_key_expires_at_its_second(service: Service, tenant: Tenant) -> None:
         return reply
 
     key = create_expired(make).json()["key"]
-    problem(service.create_client(key).get("/v1/me"), 401, "unauthorized")
+    assert_problem(service.create_client(key).get("/v1/me"), 401, "unauthorized")
 
 
 @pytest.fixture(scope="module")
@@ -263,14 +263,14 @@ def test_restricted_key_reads_only_its_knowledge_bases(narrowed: tuple[Tenant, d
             ("POST", f"{path}/search"),
         ):  # fmt: skip
             body = {"query": "x"} if where.endswith("search") else {"text": "x"} if where.endswith("documents") else {}
-            problem(
+            assert_problem(
                 client.request(method, where, json=body if method != "GET" else None), 404, "knowledge_base_not_found"
             )
         both = {"query": "shelf maps", "knowledge_bases": ["default", name]}
-        problem(client.post("/v1/search", json=both), 404, "knowledge_base_not_found")
-        problem(client.post(f"{path}/agent-search", json={"messages": []}), 404, "knowledge_base_not_found")
+        assert_problem(client.post("/v1/search", json=both), 404, "knowledge_base_not_found")
+        assert_problem(client.post(f"{path}/agent-search", json={"messages": []}), 404, "knowledge_base_not_found")
         document = f"/v1/knowledge-bases/default/documents/{made['closed']['id']}"
-        problem(client.get(document), 404, "document_not_found")
+        assert_problem(client.get(document), 404, "document_not_found")
 
 
 def test_restricted_key_searches_only_its_knowledge_bases(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
@@ -290,13 +290,13 @@ def test_restricted_key_searches_only_its_knowledge_bases(narrowed: tuple[Tenant
 def test_restricted_key_cannot_extend_its_rights(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
     tenant, _ = narrowed
     client = tenant.create_client("admin", knowledge_bases=["default"])
-    problem(client.get("/v1/api-keys"), 403, "forbidden")
-    problem(client.get("/v1/audit-events"), 403, "forbidden")
-    problem(client.get("/v1/usage"), 403, "forbidden")
-    problem(client.post("/v1/api-keys", json={"name": "k", "role": "reader"}), 403, "forbidden")
-    problem(client.delete(f"/v1/api-keys/{client.get('/v1/me').json()['key']['id']}"), 403, "forbidden")
-    problem(client.post(f"/v1/api-keys/{client.get('/v1/me').json()['key']['id']}/rotate"), 403, "forbidden")
-    problem(client.post("/v1/knowledge-bases", json={"name": "mine"}), 403, "forbidden")
+    assert_problem(client.get("/v1/api-keys"), 403, "forbidden")
+    assert_problem(client.get("/v1/audit-events"), 403, "forbidden")
+    assert_problem(client.get("/v1/usage"), 403, "forbidden")
+    assert_problem(client.post("/v1/api-keys", json={"name": "k", "role": "reader"}), 403, "forbidden")
+    assert_problem(client.delete(f"/v1/api-keys/{client.get('/v1/me').json()['key']['id']}"), 403, "forbidden")
+    assert_problem(client.post(f"/v1/api-keys/{client.get('/v1/me').json()['key']['id']}/rotate"), 403, "forbidden")
+    assert_problem(client.post("/v1/knowledge-bases", json={"name": "mine"}), 403, "forbidden")
 
 
 def test_user_key_reads_and_writes_user_scope(tenant: Tenant) -> None:
@@ -310,20 +310,22 @@ def test_user_key_reads_and_writes_user_scope(tenant: Tenant) -> None:
         reply = client.post(documents, params={"wait": 60}, json={"text": f"The swan of {scope}.", **scope})
         assert reply.status_code == 201
     for scope in ({}, {"user_id": "v"}):
-        problem(client.post(documents, json={"text": "A swan.", **scope}), 403, "forbidden")
-    problem(tenant.create_client("writer", user_id="v").post(documents, json={"text": "A swan.", "chat_id": "c"}), 403)
+        assert_problem(client.post(documents, json={"text": "A swan.", **scope}), 403, "forbidden")
+    assert_problem(
+        tenant.create_client("writer", user_id="v").post(documents, json={"text": "A swan.", "chat_id": "c"}), 403
+    )
     asked: list[tuple[dict[str, str], int]] = [({}, 1), ({"user_id": "u", "chat_id": "c"}, 3), ({"user_id": "v"}, 1)]
     for scope, found in asked:
         results = client.post("/v1/search", json={"query": "swan", "scope": scope}).json()["results"]
         assert len(results) == found, scope
     assert len(client.get(documents).json()["items"]) == 3
-    problem(client.get(f"{documents}/{others['id']}"), 404, "document_not_found")
+    assert_problem(client.get(f"{documents}/{others['id']}"), 404, "document_not_found")
     assert client.get(f"{documents}/{ours['id']}").status_code == 200
-    problem(client.patch(f"{documents}/{ours['id']}", json={"title": "mine"}), 403, "forbidden")
-    problem(client.delete(f"{documents}/{ours['id']}"), 403, "forbidden")
-    problem(client.delete(f"{documents}/{others['id']}"), 404, "document_not_found")
-    problem(client.get("/v1/api-keys"), 403, "forbidden")
-    problem(client.delete("/v1/knowledge-bases/default"), 403, "forbidden")
+    assert_problem(client.patch(f"{documents}/{ours['id']}", json={"title": "mine"}), 403, "forbidden")
+    assert_problem(client.delete(f"{documents}/{ours['id']}"), 403, "forbidden")
+    assert_problem(client.delete(f"{documents}/{others['id']}"), 404, "document_not_found")
+    assert_problem(client.get("/v1/api-keys"), 403, "forbidden")
+    assert_problem(client.delete("/v1/knowledge-bases/default"), 403, "forbidden")
 
 
 def test_writer_deletes_documents_only_one_at_a_time(tenant: Tenant) -> None:
@@ -335,11 +337,11 @@ def test_writer_deletes_documents_only_one_at_a_time(tenant: Tenant) -> None:
     )  # fmt: skip
     for client in (reader, writer):
         for query in many:
-            problem(client.delete(documents, params=query), 403, "forbidden")
-        problem(client.delete("/v1/knowledge-bases/default"), 403, "forbidden")
-        problem(client.delete(f"/v1/tenants/{tenant.id}"), 403, "forbidden")
-    problem(tenant.admin.delete(f"/v1/tenants/{tenant.id}"), 403, "forbidden")
-    problem(reader.delete(f"{documents}/{first}"), 403, "forbidden")
+            assert_problem(client.delete(documents, params=query), 403, "forbidden")
+        assert_problem(client.delete("/v1/knowledge-bases/default"), 403, "forbidden")
+        assert_problem(client.delete(f"/v1/tenants/{tenant.id}"), 403, "forbidden")
+    assert_problem(tenant.admin.delete(f"/v1/tenants/{tenant.id}"), 403, "forbidden")
+    assert_problem(reader.delete(f"{documents}/{first}"), 403, "forbidden")
     assert {one["id"] for one in reader.get(documents).json()["items"]} == {first, second}
     assert writer.delete(f"{documents}/{first}").status_code == 204
     assert [one["id"] for one in reader.get(documents).json()["items"]] == [second]
@@ -352,4 +354,4 @@ def test_restricted_key_of_deleted_knowledge_base_reads_nothing(tenant: Tenant) 
     assert client.get("/v1/knowledge-bases").json()["items"] == []
     assert client.post("/v1/search", json={"query": "x"}).json()["results"] == []
     tenant.admin.post("/v1/knowledge-bases", json={"name": "brief"}).raise_for_status()
-    problem(client.get("/v1/knowledge-bases/brief"), 404)
+    assert_problem(client.get("/v1/knowledge-bases/brief"), 404)

@@ -15,7 +15,7 @@ import pytest
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
 from proofs.isolation.tenants import get_operator_tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.fixtures.service_warnings import warning_json
 
 WAIT_SECONDS = 30
@@ -195,7 +195,9 @@ def test_routing_restricted_key_chooses_among_readable(routed: RoutedTenant) -> 
     answer = routed.search(QUESTIONS["garden"], client, routing={"top_n": 1})
     assert {one["knowledge_base"] for one in answer["explain"]["routing"]} == set(allowed)
     assert len(searched(answer)) == 1
-    problem(client.post("/v1/search", json={"query": "x", "knowledge_bases": ["garden"], "routing": {"top_n": 1}}), 404)
+    assert_problem(
+        client.post("/v1/search", json={"query": "x", "knowledge_bases": ["garden"], "routing": {"top_n": 1}}), 404
+    )
 
 
 def test_routing_excludes_knowledge_bases_of_other_tenants(routed: RoutedTenant, service: Service) -> None:
@@ -255,7 +257,7 @@ def test_routing_settings_are_stored_and_returned(routed: RoutedTenant) -> None:
 
 @pytest.mark.parametrize("routing", [True, {"top_n": 0}, {"top_n": 101}, {"n": 1}, 3, "all"], ids=json.dumps)
 def test_routing_invalid_options_are_422(routed: RoutedTenant, routing: Any) -> None:
-    problem(routed.tenant.admin.post("/v1/search", json={"query": "x", "routing": routing}), 422, "invalid")
+    assert_problem(routed.tenant.admin.post("/v1/search", json={"query": "x", "routing": routing}), 422, "invalid")
 
 
 def test_routing_equal_texts_count_once_with_largest_scale(routed: RoutedTenant) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from harness.running_service import Service, Tenant
 from tests.api.breakable_service import BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.fixtures.service_warnings import warning_json
 
 SAMPLES = Path(__file__).parents[2] / "samples"
@@ -110,8 +110,8 @@ def test_search_in_several_knowledge_bases_merges_results(shelf: Tenant) -> None
         assert {result["knowledge_base"] for result in results} == found
         assert len({result["chunk_id"] for result in results}) == len(results)
     body = {"query": "x", "knowledge_bases": ["faq", "nothing"]}
-    problem(shelf.admin.post("/v1/search", json=body), 404, "knowledge_base_not_found")
-    problem(shelf.admin.post(KB_SEARCH, json={"query": "x", "knowledge_bases": ["faq"]}), 422)
+    assert_problem(shelf.admin.post("/v1/search", json=body), 404, "knowledge_base_not_found")
+    assert_problem(shelf.admin.post(KB_SEARCH, json={"query": "x", "knowledge_bases": ["faq"]}), 422)
 
 
 def test_search_accepts_query_queries_and_messages(shelf: Tenant) -> None:
@@ -122,7 +122,7 @@ def test_search_accepts_query_queries_and_messages(shelf: Tenant) -> None:
     said = search(shelf, KB_SEARCH, messages=[{"role": "user", "content": "one-way rentals"}])
     assert (said["results"], said["queries"]) == (one, ["one-way rentals"])
     assert search(shelf, KB_SEARCH, messages=[])["results"] == []
-    problem(shelf.admin.post(KB_SEARCH, json={"top_k": 3}), 422, "invalid")
+    assert_problem(shelf.admin.post(KB_SEARCH, json={"top_k": 3}), 422, "invalid")
 
 
 @pytest.mark.parametrize("query", ["the of", "🍕", "…?!"])
@@ -175,7 +175,7 @@ def test_search_source_metadata_is_returned_and_filterable(tenant: Tenant) -> No
 
 def test_search_invalid_filter_is_422_with_location(shelf: Tenant) -> None:
     body = {"query": "rentals", "filter": {"or": [{"year": {"gte": "soon"}}]}}
-    told = problem(shelf.admin.post(KB_SEARCH, json=body), 422, "invalid")
+    told = assert_problem(shelf.admin.post(KB_SEARCH, json=body), 422, "invalid")
     assert told["errors"][0]["loc"] == ["body", "filter", "or", 0, "year", "gte"]
 
 
@@ -197,7 +197,7 @@ def test_search_with_unavailable_model_has_warning(fragile: BreakableService) ->
         assert [result["text"] for result in found["results"]] == ["Pelicans fish at dawn."]
         assert [warning["code"] for warning in found["warnings"]] == ["embedding_unavailable"]
         body = {"query": "pelicans", "strategy": "dense", "timeout_seconds": 2}
-        problem(tenant.admin.post("/v1/search", json=body), 503)
+        assert_problem(tenant.admin.post("/v1/search", json=body), 503)
     finally:
         fragile.embedding.reset()
 
@@ -207,4 +207,4 @@ def test_search_with_minimal_timeout_is_200_or_503(shelf: Tenant, seconds: float
     reply = shelf.admin.post(KB_SEARCH, json={"query": "rentals", "timeout_seconds": seconds})
     assert reply.status_code in (200, 503)
     if reply.status_code == 503:
-        problem(reply, 503)
+        assert_problem(reply, 503)

@@ -13,7 +13,7 @@ from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Tenant, build_settings, run_service
 from harness.word_vectors import compute_text_vector
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.fixtures.service_warnings import warning_json
 from tests.ingestion.illustrated import square
 
@@ -105,7 +105,7 @@ def test_search_image_without_image_model_is_skipped_with_warning(blind: Tenant)
     reply = blind.admin.post(KB_SEARCH, json={"queries": [image("red"), "bicycle"]})
     assert (reply.status_code, reply.json()["warnings"]) == (200, [LEFT_OUT])
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
-    refused = problem(blind.admin.post(KB_SEARCH, json={"queries": [image("red")]}), 422, "invalid")
+    refused = assert_problem(blind.admin.post(KB_SEARCH, json={"queries": [image("red")]}), 422, "invalid")
     assert refused["errors"][0]["loc"] == ["body", "queries"]
 
 
@@ -114,7 +114,7 @@ def test_search_lexical_strategy_skips_queries_without_text(seeing: Tenant) -> N
     reply = seeing.admin.post(KB_SEARCH, json=body).json()
     assert [result["text"] for result in reply["results"]] == [TEXTS[2]]
     assert [warning["code"] for warning in reply["warnings"]] == ["image_queries_skipped", "textless_queries_skipped"]
-    problem(seeing.admin.post(KB_SEARCH, json={**body, "queries": body["queries"][:2]}), 422, "invalid")
+    assert_problem(seeing.admin.post(KB_SEARCH, json={**body, "queries": body["queries"][:2]}), 422, "invalid")
 
 
 @pytest.mark.parametrize("refused", ["green", image("green")], ids=["text", "picture"])
@@ -150,7 +150,7 @@ def test_search_only_refused_query_is_422(seeing: Tenant) -> None:
         ({"queries": [image("green")]}, ["body", "queries", 0]),
         ({"queries": [image("green"), "green"], "strategy": "dense"}, ["body", "queries"]),
     ):
-        told = problem(seeing.admin.post(KB_SEARCH, json=body), 422, "invalid")["errors"]
+        told = assert_problem(seeing.admin.post(KB_SEARCH, json=body), 422, "invalid")["errors"]
         assert [one["loc"] for one in told] == [loc]
     reply = seeing.admin.post(KB_SEARCH, json={"query": "green tea"}).json()
     assert ([result["text"] for result in reply["results"]], reply["warnings"]) == (
@@ -182,7 +182,7 @@ def test_search_only_refused_query_is_422(seeing: Tenant) -> None:
     ids=str,
 )
 def test_search_invalid_query_is_422_with_location(seeing: Tenant, query: Any, loc: list[Any]) -> None:
-    refused = problem(seeing.admin.post(KB_SEARCH, json={"queries": ["tea", query]}), 422, "invalid")
+    refused = assert_problem(seeing.admin.post(KB_SEARCH, json={"queries": ["tea", query]}), 422, "invalid")
     assert all(error["loc"][: len(loc)] == loc for error in refused["errors"])
 
 
@@ -203,7 +203,7 @@ def test_search_invalid_query_is_422_with_location(seeing: Tenant, query: Any, l
     ids=lambda value: str(value)[:40],
 )
 def test_search_invalid_query_lists_only_its_errors(blind: Tenant, query: Any, told: list[Any]) -> None:
-    refused = problem(blind.admin.post(KB_SEARCH, json={"queries": [query]}), 422, "invalid")
+    refused = assert_problem(blind.admin.post(KB_SEARCH, json={"queries": [query]}), 422, "invalid")
     assert [error["loc"] for error in refused["errors"]] == told
 
 
@@ -211,7 +211,7 @@ def test_search_invalid_query_lists_only_its_errors(blind: Tenant, query: Any, t
 def test_search_invalid_number_in_vector_is_422(seeing: Tenant, number: str) -> None:
     body = f'{{"queries": [{{"vector": [{", ".join([number] * 64)}]}}]}}'
     reply = seeing.admin.post(KB_SEARCH, content=body, headers={"content-type": "application/json"})
-    problem(reply, 422)
+    assert_problem(reply, 422)
 
 
 def test_search_return_vectors_includes_stored_vectors(seeing: Tenant) -> None:
@@ -238,7 +238,7 @@ def test_search_return_vectors_includes_stored_vectors(seeing: Tenant) -> None:
     ],
 )
 def test_search_error_location_is_callers_field(blind: Tenant, body: dict[str, Any], places: list[list[Any]]) -> None:
-    told = problem(blind.admin.post("/v1/search", json=body), 422, "invalid")["errors"]
+    told = assert_problem(blind.admin.post("/v1/search", json=body), 422, "invalid")["errors"]
     assert [one["loc"] for one in told if "Query" not in str(one["loc"])][:1] == places
     assert "function-" not in str(told)
     assert "literal" not in str(told)

@@ -11,7 +11,7 @@ import pytest
 
 from harness.running_service import Service, Tenant
 from proofs.isolation.tenants import IMAGE_NUMBER, add_image, get_operator_tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 TEXT = "# Leave\n\nEverybody has thirty days of heliotrope leave.\n"
 
@@ -56,10 +56,10 @@ def test_shared_document_is_created_by_operator(shared: Shared) -> None:
         reply = shared.operator.admin.post(
             f"/v1/knowledge-bases/{shared.name}/documents", json={"text": "For one.", **ids}
         )
-        assert problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body"]
+        assert assert_problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body"]
     change = f"/v1/knowledge-bases/{shared.name}/documents/{shared.document['id']}"
     reply = shared.operator.admin.patch(change, json={"scope": {"level": "user", "user_id": "u"}})
-    assert problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "scope"]
+    assert assert_problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "scope"]
 
 
 def test_shared_document_is_found_by_tenants_with_same_name(shared: Shared) -> None:
@@ -108,7 +108,7 @@ def test_shared_document_is_listed_on_request(shared: Shared) -> None:
     assert listed(reader, level="shared", status="failed") == []
     assert listed(shared.operator) == listed(shared.operator, level="shared") == [document]
     refused = reader.admin.get(documents, params={"level": "shared", "user_id": "u"})
-    assert problem(refused, 422, "invalid")["errors"][0]["loc"] == ["query"]
+    assert assert_problem(refused, 422, "invalid")["errors"][0]["loc"] == ["query"]
     alone = shared.stranger.admin.get("/v1/knowledge-bases/default/documents", params={"level": "shared"})
     assert alone.json()["items"] == []
 
@@ -127,10 +127,10 @@ def test_shared_document_cannot_be_changed_by_tenant(
 ) -> None:
     reader = shared.readers[0]
     for client in (reader.admin, reader.create_client("writer"), reader.create_client("writer", user_id="u")):
-        problem(client.request(method, shared.place + path, json=body), 403, "shared_document")
-    problem(reader.create_client("reader").request(method, shared.place + path, json=body), 403, "forbidden")
+        assert_problem(client.request(method, shared.place + path, json=body), 403, "shared_document")
+    assert_problem(reader.create_client("reader").request(method, shared.place + path, json=body), 403, "forbidden")
     elsewhere = shared.place.replace(shared.name, "default") + path
-    problem(shared.stranger.admin.request(method, elsewhere, json=body), 404, "document_not_found")
+    assert_problem(shared.stranger.admin.request(method, elsewhere, json=body), 404, "document_not_found")
     documents = f"/v1/knowledge-bases/{shared.name}/documents"
     by_filter = json.dumps({"$document_id": shared.document["id"]})
     for query in ({"ids": shared.document["id"]}, {"filter": by_filter}):
@@ -144,6 +144,6 @@ def test_shared_document_deleted_by_operator_disappears(shared: Shared) -> None:
     assert deleted.status_code == 204
     for reader in shared.readers:
         assert shared.document["id"] not in found(reader, f"/v1/knowledge-bases/{shared.name}/search")
-        problem(reader.admin.get(shared.place), 404, "document_not_found")
+        assert_problem(reader.admin.get(shared.place), 404, "document_not_found")
         receipt = reader.admin.get(f"/v1/deletions/{deleted.headers['carrel-deletion-id']}")
         assert receipt.status_code == 404

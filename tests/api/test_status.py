@@ -17,7 +17,7 @@ from app.sandbox.process import find_confinement
 from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.cli.commands import wait_until
 
 NO_WORKER = {"alive": 0, "outages": [], "restarting": None, "parser_confinement": None}
@@ -182,7 +182,7 @@ def test_status_names_endpoints_whose_circuit_breaker_is_open(
 def test_status_refuses_restricted_admin_keys(idle: Service) -> None:
     tenant = idle.create_tenant()
     for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "bob"}):
-        problem(tenant.create_client("admin", **narrowing).get("/v1/status"), 403)
+        assert_problem(tenant.create_client("admin", **narrowing).get("/v1/status"), 403)
 
 
 def test_status_of_many_jobs_reads_a_part_of_the_table(idle: Service) -> None:

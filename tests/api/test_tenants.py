@@ -11,7 +11,7 @@ from app.db.migrate import to_sqlalchemy_url
 from app.db.models.base import Base
 from app.ids import decode_id, encode_id, generate_id
 from harness.running_service import Service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
@@ -45,9 +45,9 @@ def test_rename_tenant_changes_name(service: Service) -> None:
     [{}, {"name": ""}, {"name": "  "}, {"name": "x" * 201}, {"name": "a\0b"}, {"name": None}, {"name": "x", "id": "y"}],
 )
 def test_tenant_with_invalid_body_is_422(service: Service, body: dict[str, Any]) -> None:
-    problem(service.operator.post("/v1/tenants", json=body), 422, "invalid")
+    assert_problem(service.operator.post("/v1/tenants", json=body), 422, "invalid")
     tenant = service.create_tenant()
-    problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json=body), 422, "invalid")
+    assert_problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json=body), 422, "invalid")
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_unknown_tenant_is_404(service: Service, text: str) -> None:
         reply = service.operator.request(
             method, f"/v1/tenants/{text}", json={"name": "x"} if method == "PATCH" else None
         )
-        problem(reply, 404, "tenant_not_found")
+        assert_problem(reply, 404, "tenant_not_found")
 
 
 async def rows_of(service: Service, tenant: str) -> dict[str, int]:
@@ -109,11 +109,11 @@ async def test_delete_tenant_leaves_nothing(service: Service) -> None:
     reply = service.operator.delete(f"/v1/tenants/{tenant.id}")
     assert reply.status_code == 202
     for client in (tenant.admin, reader):
-        problem(client.get("/v1/me"), 401, "unauthorized")
-        problem(client.post("/v1/search", json={"query": "words"}), 401)
-        problem(client.post(DOCUMENTS, json={"text": "x"}), 401)
-    problem(service.operator.get(f"/v1/tenants/{tenant.id}"), 404)
-    problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "back"}), 404)
+        assert_problem(client.get("/v1/me"), 401, "unauthorized")
+        assert_problem(client.post("/v1/search", json={"query": "words"}), 401)
+        assert_problem(client.post(DOCUMENTS, json={"text": "x"}), 401)
+    assert_problem(service.operator.get(f"/v1/tenants/{tenant.id}"), 404)
+    assert_problem(service.operator.patch(f"/v1/tenants/{tenant.id}", json={"name": "back"}), 404)
     assert tenant.id not in service.operator.get("/v1/tenants", params={"limit": 200}).text
 
     receipt, deadline = f"/v1/deletions/{reply.headers['carrel-deletion-id']}", time.monotonic() + 30
@@ -126,7 +126,7 @@ async def test_delete_tenant_leaves_nothing(service: Service) -> None:
     assert (await rows_of(service, own)).keys() <= {"audit_event", "deletion"}
     assert not folder.exists()
     for client in (neighbour.admin, neighbour.create_client("reader")):
-        problem(client.get(receipt), 404, "deletion_not_found")
+        assert_problem(client.get(receipt), 404, "deletion_not_found")
     assert neighbour.admin.post("/v1/search", json={"query": "words"}).json()["results"]
 
 

@@ -18,7 +18,7 @@ from app.ids import encode_id, generate_id
 from harness.databases import DatabaseFactory
 from harness.protocol_servers.token_issuer import AUDIENCE, SigningKey, TokenIssuer
 from harness.running_service import Service, Tenant, build_settings, run_service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 Temporary = pytest.TempPathFactory
 Sign = Callable[..., httpx2.Client]
@@ -82,14 +82,14 @@ def test_token_authenticates_with_its_role(
         "id": None, "name": "ada@example.com", "role": "reader", "knowledge_bases": None, "user_id": None
     }  # fmt: skip
     assert client.get(DOCUMENTS).json()["items"] == []
-    problem(client.post(DOCUMENTS, json={"text": "x"}), 403, "forbidden")
+    assert_problem(client.post(DOCUMENTS, json={"text": "x"}), 403, "forbidden")
 
 
 def test_token_roles_equal_key_roles(signed: Sign, tenant: Tenant) -> None:
     assert signed("writer").post(DOCUMENTS, json={"text": "A token's text."}).status_code == 202
-    problem(signed("writer").get("/v1/api-keys"), 403, "forbidden")
+    assert_problem(signed("writer").get("/v1/api-keys"), 403, "forbidden")
     assert signed("admin").post("/v1/api-keys", json={"name": "k", "role": "reader"}).status_code == 201
-    problem(signed("admin").post("/v1/tenants", json={"name": "mine"}), 403, "forbidden")
+    assert_problem(signed("admin").post("/v1/tenants", json={"name": "mine"}), 403, "forbidden")
 
 
 def test_token_is_not_listed_as_key(signed: Sign, tenant: Tenant) -> None:
@@ -219,7 +219,7 @@ def keyless(trusting: Service) -> httpx2.Client:
 @pytest.mark.parametrize("name", BAD)
 def test_invalid_token_is_401(keyless: httpx2.Client, issuer: TokenIssuer, home: Tenant, name: str) -> None:
     headers = {"Authorization": f"Bearer {BAD[name](issuer, home)}"}
-    found = problem(keyless.get("/v1/me", headers=headers), 401, "unauthorized")
+    found = assert_problem(keyless.get("/v1/me", headers=headers), 401, "unauthorized")
     assert found["detail"] == "The API key is not valid. Send a valid API key."  # the reply gives no reason
 
 
@@ -228,7 +228,7 @@ def test_invalid_token_log_has_reason_and_no_token(
 ) -> None:
     token = MAIN.sign(claims_for(issuer, tenant, exp=LONG_AGO, sub="someone-in-particular"))
     with caplog.at_level(logging.INFO):
-        problem(trusting.create_client(token).get("/v1/me"), 401)
+        assert_problem(trusting.create_client(token).get("/v1/me"), 401)
     (record,) = [record for record in caplog.records if record.getMessage() == "token.rejected"]
     told = str(vars(record))
     assert "ExpiredSignatureError" in told
@@ -245,7 +245,7 @@ def test_token_of_deleted_tenant_is_401_immediately(trusting: Service, signed: S
     client = signed()
     assert client.get("/v1/me").status_code == 200
     trusting.operator.delete(f"/v1/tenants/{tenant.id}").raise_for_status()
-    problem(client.get("/v1/me"), 401, "unauthorized")
+    assert_problem(client.get("/v1/me"), 401, "unauthorized")
 
 
 def test_token_of_renamed_tenant_shows_new_name_immediately(trusting: Service, signed: Sign, tenant: Tenant) -> None:
@@ -258,13 +258,13 @@ def test_token_of_renamed_tenant_shows_new_name_immediately(trusting: Service, s
 def test_token_of_one_tenant_does_not_reach_another(trusting: Service, signed: Sign) -> None:
     other = trusting.create_tenant("another")
     document = other.add_text("Another's text.")["id"]
-    problem(signed().get(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
+    assert_problem(signed().get(f"{DOCUMENTS}/{document}"), 404, "document_not_found")
     assert signed().post("/v1/search", json={"query": "another's text"}).json()["results"] == []
 
 
 def test_token_without_configured_issuer_is_401(service: Service, issuer: TokenIssuer) -> None:
     other = service.create_tenant("without tokens")
-    problem(service.create_client(MAIN.sign(claims_for(issuer, other))).get("/v1/me"), 401, "unauthorized")
+    assert_problem(service.create_client(MAIN.sign(claims_for(issuer, other))).get("/v1/me"), 401, "unauthorized")
 
 
 @pytest.fixture(scope="module")
@@ -302,10 +302,10 @@ def test_token_claims_restrict_user_and_knowledge_bases(narrowing: Service, issu
     assert len(client().post("/v1/search", json=scope).json()["results"]) == 2
     assert len(client(sub="bob").post("/v1/search", json=scope).json()["results"]) == 1
     assert len(client(bases=[opened, closed]).post("/v1/search", json={"query": "crane"}).json()["results"]) == 2
-    problem(client().get("/v1/knowledge-bases/closed"), 404)
-    problem(client().get("/v1/api-keys"), 403, "forbidden")
+    assert_problem(client().get("/v1/knowledge-bases/closed"), 404)
+    assert_problem(client().get("/v1/api-keys"), 403, "forbidden")
     for bases in (None, [], "default", opened, ["default"], [tenant.id], [opened, None], [opened] * 101):
-        problem(client(bases=bases).get("/v1/me"), 401, "unauthorized")
+        assert_problem(client(bases=bases).get("/v1/me"), 401, "unauthorized")
     other = narrowing.create_tenant("other").admin.get("/v1/knowledge-bases/default").json()["id"]
     assert client(bases=[other]).get("/v1/knowledge-bases").json()["items"] == []
 
@@ -319,6 +319,6 @@ def test_token_while_issuer_keys_are_unavailable_is_503(
         with run_service(settings, make_database(), worker=False) as running:
             tenant = running.create_tenant("with keys")  # API keys remain valid
             token = silent.create_token(carrel_tenant=tenant.id, carrel_role="reader")
-            problem(running.create_client(token).get("/v1/me"), 503, "issuer_unavailable")
-            problem(running.create_client("a.b.c").get("/v1/me"), 401, "unauthorized")
+            assert_problem(running.create_client(token).get("/v1/me"), 503, "issuer_unavailable")
+            assert_problem(running.create_client("a.b.c").get("/v1/me"), 401, "unauthorized")
             assert tenant.admin.get("/v1/me").status_code == 200

@@ -17,7 +17,7 @@ from app.ids import decode_id
 from harness.running_service import OPERATOR_KEY, Service, Tenant
 from harness.wait_until import HANG_TIMEOUT_SECONDS
 from tests.api.breakable_service import UPLOAD_LIMIT, BreakableService
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.documents.compound import container
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -112,7 +112,7 @@ def test_upload_of_unknown_length_above_limit_is_413(
 ) -> None:
     begin = FORM_HEAD if kind == FORM else b'{"text": "'
     body = endless(begin, 4 * UPLOAD_LIMIT)
-    found = problem(small.admin.post(DOCUMENTS, content=body, headers={"Content-Type": kind}), 413, "too_large")
+    found = assert_problem(small.admin.post(DOCUMENTS, content=body, headers={"Content-Type": kind}), 413, "too_large")
     assert str(UPLOAD_LIMIT) in found["detail"]
     assert left_behind(small, fragile.data_dir, temporary) == ([], [], [])
 
@@ -120,7 +120,7 @@ def test_upload_of_unknown_length_above_limit_is_413(
 def test_upload_limit_is_exact(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("exact")
     whole = ("words " * UPLOAD_LIMIT)[:UPLOAD_LIMIT].encode()
-    problem(tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole + b"x")}), 413, "too_large")
+    assert_problem(tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole + b"x")}), 413, "too_large")
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole)}).json()["bytes"] == UPLOAD_LIMIT
 
 
@@ -284,7 +284,7 @@ def test_upload_invalid_input_is_refused_and_leaves_nothing(service: Service, te
         path = f"/v1/knowledge-bases/{request.pop('kb', 'default')}/documents"
         reply = tenant.admin.post(path, params={"wait": 60}, **request)
         if status != 202:
-            assert problem(reply, status, code), name
+            assert assert_problem(reply, status, code), name
             continue
         assert reply.status_code == 202, (name, reply.text)
         document = reply.json()
@@ -311,7 +311,7 @@ def test_upload_nul_bytes_are_removed_from_text(tenant: Tenant) -> None:
 
 @pytest.mark.parametrize("wait", ["-1", "61", "nan", "inf", "x", "", "%00"])
 def test_upload_invalid_wait_is_422(service: Service, tenant: Tenant, wait: str) -> None:
-    problem(tenant.admin.post(f"{DOCUMENTS}?wait={wait}", json={"text": "x"}), 422)
+    assert_problem(tenant.admin.post(f"{DOCUMENTS}?wait={wait}", json={"text": "x"}), 422)
 
 
 def test_upload_file_name_loses_path(tenant: Tenant) -> None:
@@ -329,8 +329,8 @@ def test_upload_with_revoked_or_expired_key_is_401(service: Service, tenant: Ten
     writer = service.create_client(made["key"])
     assert writer.post(DOCUMENTS, json={"text": "before"}).status_code == 202
     assert tenant.admin.delete(f"/v1/api-keys/{made['id']}").status_code == 204
-    problem(writer.post(DOCUMENTS, json={"text": "after"}), 401, "unauthorized")
-    problem(tenant.admin.delete(f"/v1/api-keys/{made['id']}"), 404, "api_key_not_found")
+    assert_problem(writer.post(DOCUMENTS, json={"text": "after"}), 401, "unauthorized")
+    assert_problem(tenant.admin.delete(f"/v1/api-keys/{made['id']}"), 404, "api_key_not_found")
     assert [document["bytes"] for document in tenant.admin.get(DOCUMENTS).json()["items"]] == [6]
 
 
@@ -371,7 +371,7 @@ def test_upload_same_bytes_can_extend_expiry(tenant: Tenant) -> None:
         assert (again.status_code, again.json()["id"]) == (200, first["id"])
         assert again.json()["expires_at"] == shown
     past = {**body, "expires_at": "2020-01-01T00:00:00Z"}
-    problem(tenant.admin.post(DOCUMENTS, json=past), 422, "invalid")
+    assert_problem(tenant.admin.post(DOCUMENTS, json=past), 422, "invalid")
     assert tenant.admin.get(f"{DOCUMENTS}/{first['id']}").json()["expires_at"] == "2997-01-01T00:00:00.000Z"
 
 
@@ -384,4 +384,4 @@ def test_upload_new_version_has_its_own_expiry(tenant: Tenant) -> None:
 
 def test_operator_key_has_system_tenant(service: Service) -> None:
     assert service.create_client(OPERATOR_KEY).get("/v1/me").json()["key"]["role"] == "operator"
-    problem(service.create_client(OPERATOR_KEY).get("/v1/knowledge-bases/nothing"), 404)
+    assert_problem(service.create_client(OPERATOR_KEY).get("/v1/knowledge-bases/nothing"), 404)

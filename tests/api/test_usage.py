@@ -8,7 +8,7 @@ import pytest
 
 from harness.running_service import Service, Tenant
 from harness.wait_until import get_day_with_time_left
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
@@ -39,7 +39,7 @@ def test_usage_counts_by_day_and_key(service: Service, tenant: Tenant, today: da
     tenant.add_text("A second text.")
     for _ in range(3):
         writer.post("/v1/search", json={"query": "which bill bends"}).raise_for_status()
-    problem(writer.post("/v1/search", json={}), 422)
+    assert_problem(writer.post("/v1/search", json={}), 422)
     stranger.add_text("Of another tenant.")
     stranger.admin.post("/v1/search", json={"query": "which bill bends"}).raise_for_status()
 
@@ -84,16 +84,16 @@ def test_usage_of_other_days_is_empty(tenant: Tenant, today: date) -> None:
     ],
 )  # fmt: skip
 def test_usage_with_invalid_dates_is_422(tenant: Tenant, query: dict[str, str]) -> None:
-    problem(tenant.admin.get("/v1/usage", params=query), 422, "invalid")
+    assert_problem(tenant.admin.get("/v1/usage", params=query), 422, "invalid")
 
 
 def test_usage_accepts_ends_of_calendar(tenant: Tenant) -> None:
     assert usage(tenant.admin, to="0002-01-01")["from"] == "0001-12-03"
     assert usage(tenant.admin, **{"from": "9998-12-31", "to": "9998-12-31"})["items"] == []
     for day in ("0001-01-01", "9999-12-31"):
-        problem(tenant.admin.get("/v1/usage", params={"from": day, "to": day}), 422, "invalid")
+        assert_problem(tenant.admin.get("/v1/usage", params={"from": day, "to": day}), 422, "invalid")
 
 
 def test_usage_with_restricted_key_is_403(tenant: Tenant) -> None:
     for narrowing in ({"knowledge_bases": ["default"]}, {"user_id": "u"}):
-        problem(tenant.create_client("admin", **narrowing).get("/v1/usage"), 403, "forbidden")
+        assert_problem(tenant.create_client("admin", **narrowing).get("/v1/usage"), 403, "forbidden")

@@ -8,7 +8,7 @@ from standardwebhooks import WebhookVerificationError
 
 from harness.protocol_servers.webhook import WebhookReceiver
 from harness.running_service import Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 WEBHOOKS = "/v1/webhooks"
 NOWHERE = "http://127.0.0.1:9/"
@@ -57,7 +57,7 @@ def test_webhook_can_be_created_read_changed_and_deleted(tenant: Tenant) -> None
     assert tenant.admin.patch(path, json={}).json() == changed.json()
     assert tenant.admin.delete(path).status_code == 204
     for reply in (tenant.admin.get(path), tenant.admin.delete(path), tenant.admin.get(f"{path}/deliveries")):
-        problem(reply, 404, "webhook_not_found")
+        assert_problem(reply, 404, "webhook_not_found")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_webhook_can_be_created_read_changed_and_deleted(tenant: Tenant) -> None
     ids=str,
 )
 def test_webhook_with_invalid_body_is_422(tenant: Tenant, body: dict[str, Any]) -> None:
-    problem(tenant.admin.post(WEBHOOKS, json=body), 422, "invalid")
+    assert_problem(tenant.admin.post(WEBHOOKS, json=body), 422, "invalid")
     assert tenant.admin.get(WEBHOOKS).json()["items"] == []
 
 
@@ -89,7 +89,7 @@ def test_webhook_with_invalid_body_is_422(tenant: Tenant, body: dict[str, Any]) 
 def test_webhook_with_invalid_change_is_422(tenant: Tenant, changes: dict[str, Any]) -> None:
     made = make(tenant, NOWHERE, "quota.near")
     path = f"{WEBHOOKS}/{made['id']}"
-    problem(tenant.admin.patch(path, json=changes), 422, "invalid")
+    assert_problem(tenant.admin.patch(path, json=changes), 422, "invalid")
     assert tenant.admin.get(path).json() == {name: value for name, value in made.items() if name != "secret"}
 
 
@@ -100,7 +100,9 @@ def test_webhook_with_public_address_is_accepted(tenant: Tenant) -> None:
 def test_webhook_above_limit_of_fifty_is_409(tenant: Tenant) -> None:
     for _ in range(50):
         make(tenant, NOWHERE, "quota.near")
-    problem(tenant.admin.post(WEBHOOKS, json={"url": NOWHERE, "events": ["quota.near"]}), 409, "too_many_webhooks")
+    assert_problem(
+        tenant.admin.post(WEBHOOKS, json={"url": NOWHERE, "events": ["quota.near"]}), 409, "too_many_webhooks"
+    )
     first = tenant.admin.get(WEBHOOKS, params={"limit": 30}).json()
     second = tenant.admin.get(WEBHOOKS, params={"limit": 30, "cursor": first["next_cursor"]}).json()
     assert len({one["id"] for one in first["items"] + second["items"]}) == 50
@@ -111,17 +113,17 @@ def test_webhook_above_limit_of_fifty_is_409(tenant: Tenant) -> None:
 def test_webhook_with_restricted_key_is_403(tenant: Tenant, narrowing: dict[str, Any]) -> None:
     made = make(tenant, NOWHERE, "quota.near")
     client, path = tenant.create_client("admin", **narrowing), f"{WEBHOOKS}/{made['id']}"
-    problem(client.get(WEBHOOKS), 403, "forbidden")
-    problem(client.post(WEBHOOKS, json={"url": NOWHERE, "events": ["quota.near"]}), 403, "forbidden")
+    assert_problem(client.get(WEBHOOKS), 403, "forbidden")
+    assert_problem(client.post(WEBHOOKS, json={"url": NOWHERE, "events": ["quota.near"]}), 403, "forbidden")
     for reply in (client.get(path), client.patch(path, json={}), client.delete(path), client.post(f"{path}/test")):
-        problem(reply, 403, "forbidden")
+        assert_problem(reply, 403, "forbidden")
 
 
 def test_webhook_secret_is_returned_once(tenant: Tenant) -> None:
     body = {"url": NOWHERE, "events": ["quota.near"]}
     headers = {"Idempotency-Key": "one-webhook"}
     made = tenant.admin.post(WEBHOOKS, json=body, headers=headers).json()
-    again = problem(tenant.admin.post(WEBHOOKS, json=body, headers=headers), 409, "idempotency_secret_shown")
+    again = assert_problem(tenant.admin.post(WEBHOOKS, json=body, headers=headers), 409, "idempotency_secret_shown")
     assert made["id"] in again["detail"]
     assert made["secret"] not in str(again)
 
@@ -155,7 +157,7 @@ def test_webhook_test_sends_event(tenant: Tenant, receiver: WebhookReceiver) -> 
     assert request.verify(webhook["secret"])["type"] == "webhook.test"
     assert request.verify(webhook["secret"])["data"] == {"webhook": webhook["id"]}
     tenant.admin.patch(path, json={"enabled": False}).raise_for_status()
-    problem(tenant.admin.post(f"{path}/test"), 409, "webhook_disabled")
+    assert_problem(tenant.admin.post(f"{path}/test"), 409, "webhook_disabled")
 
 
 def test_webhook_replay_sends_same_delivery_id(tenant: Tenant, receiver: WebhookReceiver) -> None:
@@ -175,7 +177,7 @@ def test_webhook_replay_sends_same_delivery_id(tenant: Tenant, receiver: Webhook
     other = make(tenant, receiver.address, "quota.near")
     for webhook_id, name in ((webhook["id"], "dlv_nothing"), (other["id"], delivery["id"])):
         reply = tenant.admin.post(f"{WEBHOOKS}/{webhook_id}/deliveries/{name}/replay")
-        problem(reply, 404, "delivery_not_found")
+        assert_problem(reply, 404, "delivery_not_found")
 
 
 def test_webhook_deliveries_are_paged_and_filtered(tenant: Tenant) -> None:
@@ -189,7 +191,7 @@ def test_webhook_deliveries_are_paged_and_filtered(tenant: Tenant) -> None:
     assert (names, second["next_cursor"]) == (["three", "two", "one"], None)
     assert len(deliveries(tenant, webhook, status="pending")) == 3
     assert deliveries(tenant, webhook, status="delivered") == []
-    problem(tenant.admin.get(path, params={"status": "lost"}), 422, "invalid")
+    assert_problem(tenant.admin.get(path, params={"status": "lost"}), 422, "invalid")
 
 
 def test_webhook_rotated_secret_and_old_one_both_sign(tenant: Tenant, receiver: WebhookReceiver) -> None:

@@ -14,7 +14,7 @@ from app.embedded_postgres import DatabaseUrls
 from app.ids import decode_id
 from app.principal import ROW_QUOTAS
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 # Tables of tenants without a quota, each with the reason.
 BOUNDED = {
@@ -166,7 +166,7 @@ def test_row_quota_race_admits_exact_number(service: Service, tenant: Tenant) ->
 def test_deleted_row_frees_quota(tenant: Tenant) -> None:
     set_quotas(tenant, api_keys=2)
     made = tenant.admin.post("/v1/api-keys", json={"name": "k", "role": "reader"}).json()
-    problem(tenant.admin.post("/v1/api-keys", json={"name": "l", "role": "reader"}), 429, "quota_exceeded")
+    assert_problem(tenant.admin.post("/v1/api-keys", json={"name": "l", "role": "reader"}), 429, "quota_exceeded")
     tenant.admin.delete(f"/v1/api-keys/{made['id']}").raise_for_status()
     tenant.admin.post("/v1/api-keys", json={"name": "l", "role": "reader"}).raise_for_status()
 

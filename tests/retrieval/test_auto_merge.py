@@ -9,7 +9,7 @@ import pytest
 from app.retrieval.expansion.auto_merge import Span, find_largest_parents
 from app.retrieval.repository import ParentSpans
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 KB = "/v1/knowledge-bases/small"
@@ -183,4 +183,4 @@ def test_expand_parent_without_merge_share_always_expands(handbook: Tenant) -> N
 )
 def test_auto_merge_invalid_share_is_422_with_location(handbook: Tenant, body: dict[str, Any], code: str) -> None:
     reply = handbook.admin.post(f"{KB}/search", json={"query": "insurance", **body})
-    assert problem(reply, 422, code)["errors"][0]["loc"] == ["body", "expand_options", "merge"]
+    assert assert_problem(reply, 422, code)["errors"][0]["loc"] == ["body", "expand_options", "merge"]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 
 # The document, and a query with its words in other forms.
 TEXTS = {
@@ -90,7 +90,7 @@ def test_capabilities_list_languages(tenant: Tenant) -> None:
     known = tenant.admin.get("/v1/capabilities").json()["languages"]
     assert {"auto", *TEXTS} <= set(known)
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "x", "language": "automatic"})
-    assert problem(made, 422, "invalid")["errors"]
+    assert assert_problem(made, 422, "invalid")["errors"]
 
 
 def test_document_shows_fixed_language(tenant: Tenant) -> None:

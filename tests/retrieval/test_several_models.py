@@ -19,7 +19,7 @@ from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
 from harness.word_vectors import compute_text_vector
 from proofs.isolation.tenants import get_operator_tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.fixtures.service_warnings import warning_json
 from tests.ingestion.illustrated import square
 
@@ -276,7 +276,7 @@ def test_image_is_searched_with_models_that_accept_images(models: Models) -> Non
     assert similarities(answer)[MOSS] is not None
     assert (inputs(models.large), sorted(inputs(models.small))) == (["reeds"], ["red", "reeds"])
     body = {"queries": [picture], "knowledge_bases": ["default"]}
-    problem(models.tenant.admin.post("/v1/search", json=body), 422, "invalid")
+    assert_problem(models.tenant.admin.post("/v1/search", json=body), 422, "invalid")
 
 
 def test_unavailable_model_leaves_other_model_complete(models: Models) -> None:
@@ -305,7 +305,7 @@ def test_dense_search_continues_with_available_model(models: Models) -> None:
         )
     ]
     models.large.fail(503, times=None)
-    problem(
+    assert_problem(
         models.tenant.admin.post("/v1/search", json={"query": fresh(), "strategy": "dense"}), 503, "search_unavailable"
     )
 
@@ -331,7 +331,7 @@ def test_unavailable_model_similarities_are_unknown(models: Models) -> None:
     ],
 )
 def test_knowledge_base_with_unknown_model_is_422(models: Models, embedding: Any, loc: str, said: str) -> None:
-    refused = problem(new_kb(models.tenant.admin, "refused", **embedding), 422, "invalid")
+    refused = assert_problem(new_kb(models.tenant.admin, "refused", **embedding), 422, "invalid")
     assert refused["errors"] == [{"loc": ["body", "embedding", loc], "msg": said}]
 
 
@@ -345,7 +345,9 @@ def test_model_in_two_dimensions_defaults_to_the_first(models: Models, asked: in
 @pytest.mark.parametrize(("model", "most"), [("words-24", 254), ("words-64", 8189)])
 def test_chunk_size_limit_depends_on_model(models: Models, model: str, most: int) -> None:
     tenant = models.service.create_tenant()
-    refused = problem(new_kb(tenant.admin, "long", model=model, chunking={"max_tokens": most + 1}), 422, "invalid")
+    refused = assert_problem(
+        new_kb(tenant.admin, "long", model=model, chunking={"max_tokens": most + 1}), 422, "invalid"
+    )
     assert refused["errors"] == [
         {
             "loc": ["body", "chunking", "max_tokens"],
@@ -408,5 +410,7 @@ def test_changed_default_model_leaves_knowledge_bases(
             warning_json("embedding_model_mismatch", f"{reason} Its dense retriever was skipped.")
         ]
         body = {"text": OTTER, "knowledge_base": "default"}
-        problem(left.admin.post("/v1/preview", json=body), 409, "index_mismatch")
-        problem(left.admin.post("/v1/knowledge-bases/default/documents", json={"text": OTTER}), 409, "index_mismatch")
+        assert_problem(left.admin.post("/v1/preview", json=body), 409, "index_mismatch")
+        assert_problem(
+            left.admin.post("/v1/knowledge-bases/default/documents", json={"text": OTTER}), 409, "index_mismatch"
+        )

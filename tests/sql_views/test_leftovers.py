@@ -12,7 +12,7 @@ from app.db.sql_view_ddl import SqlViewManager
 from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.sql_views.platform import ENDED, Published, allow, eventually, publish
 
 PATH = "/v1/knowledge-bases/default/sql-view"
@@ -143,8 +143,8 @@ end $$"""
 def test_create_tenant_without_permission_is_refused(publishing: Service) -> None:
     tenant = publishing.create_tenant()
     assert publishing.operator.get(f"/v1/tenants/{tenant.id}").json()["sql_views"] is False
-    problem(tenant.admin.post(PATH), 409, "sql_views_disabled")
-    problem(tenant.admin.patch(f"/v1/tenants/{tenant.id}", json={"sql_views": True}), 403, "forbidden")
+    assert_problem(tenant.admin.post(PATH), 409, "sql_views_disabled")
+    assert_problem(tenant.admin.patch(f"/v1/tenants/{tenant.id}", json={"sql_views": True}), 403, "forbidden")
     allow(tenant)
     tenant.add_text(HERON)
     published = publish(tenant)

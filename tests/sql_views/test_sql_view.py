@@ -8,7 +8,7 @@ import pytest
 
 from harness.running_service import Service, Tenant
 from harness.wait_until import create_expired
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.sql_views.platform import ENDED, Published, allow, eventually, publish, texts
 
 KB = "/v1/knowledge-bases/default"
@@ -69,14 +69,14 @@ def test_sql_view_reply_warns_and_returns_password_once(tenant: Tenant) -> None:
     read = tenant.admin.get(PATH)
     assert made["password"] not in read.text
     assert read.json()["connection"] == {**made["connection"], "collection": "kb_default", "content_key": "body"}
-    problem(tenant.admin.post(PATH), 409, "sql_view_exists")
+    assert_problem(tenant.admin.post(PATH), 409, "sql_view_exists")
 
 
 def test_sql_view_password_is_not_stored_for_retry(tenant: Tenant) -> None:
     key = {"Idempotency-Key": "publish-once"}
     made = tenant.admin.post(PATH, headers=key)
     assert made.status_code == 202
-    found = problem(tenant.admin.post(PATH, headers=key), 409, "idempotency_secret_shown")
+    found = assert_problem(tenant.admin.post(PATH, headers=key), 409, "idempotency_secret_shown")
     assert made.json()["password"] not in str(found)
 
 
@@ -144,7 +144,7 @@ def test_sql_view_revoked_shows_nothing_and_is_removed(publishing: Service, tena
     eventually(lambda: asyncio.run(left(publishing, published)) == 0)
     with pytest.raises(asyncpg.InvalidPasswordError):
         asyncio.run(published.texts())
-    problem(tenant.admin.get(PATH), 404, "sql_view_not_found")
+    assert_problem(tenant.admin.get(PATH), 404, "sql_view_not_found")
     assert tenant.admin.delete(PATH).status_code == 204
     assert asyncio.run(publish(tenant).texts()) == {HERON}
 
@@ -187,5 +187,5 @@ def test_sql_view_is_removed_with_tenant(publishing: Service, tenant: Tenant) ->
 
 @pytest.mark.parametrize("collection", ["pg_class", "select", "A", "a b", 'a"', "a;b", "1a", "a" * 64, ""])
 def test_sql_view_invalid_name_is_422(tenant: Tenant, collection: str) -> None:
-    found = problem(tenant.admin.post(PATH, json={"collection": collection}), 422)
+    found = assert_problem(tenant.admin.post(PATH, json={"collection": collection}), 422)
     assert found["errors"][0]["loc"] == ["body", "collection"]

@@ -12,7 +12,7 @@ from app.embedded_postgres import EmbeddedPostgres
 from app.ids import decode_id
 from harness.archives import ArchiveDocument, build_archive
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.transfer.test_round_trip import documents, found, take
 
 CONTENT = build_archive(
@@ -68,7 +68,7 @@ def test_import_killed_in_a_document_leaves_it_complete_or_absent(
             while not killed(postgres_server, service):
                 assert time.monotonic() < deadline
                 assert len(documents(tenant.admin, "default")) == 1
-        problem(waiting.result(30), 503)
+        assert_problem(waiting.result(30), 503)
     assert len(documents(tenant.admin, "default")) == 1
     assert [one["text"] for one in found(tenant.admin, "default", {"query": "tern"})] == ["The first tern."]
     objects = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))

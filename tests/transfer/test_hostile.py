@@ -23,7 +23,7 @@ from harness.archives import (
     format_json_lines,
 )
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.transfer.test_round_trip import ARCHIVE, documents, take
 
 TEXTS = ["The tern dives.", "The heron stands."]
@@ -176,7 +176,7 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
 def test_import_damaged_archive_is_refused(target: Tenant, kind: str) -> None:
     found = take(target, "default", DAMAGED[kind]())
     code = "archive_truncated" if kind in ("nothing", "cut in the middle", "cut before its end") else "archive_damaged"
-    problem(found, 422, code)
+    assert_problem(found, 422, code)
     if kind not in ("cut before its end", "more behind its end"):  # these archives contain the whole document
         assert documents(target.admin, "default") == {}
     for document in target.admin.get("/v1/knowledge-bases/default/documents").json()["items"]:
@@ -213,7 +213,7 @@ def with_many_terms() -> bytes:
 def test_import_unsuitable_archive_is_refused(
     target: Tenant, content: Callable[[], bytes], status: int, code: str
 ) -> None:
-    problem(take(target, "default", content()), status, code)
+    assert_problem(take(target, "default", content()), status, code)
     assert documents(target.admin, "default") == {}
 
 
@@ -237,7 +237,7 @@ def test_import_valid_archive_is_accepted(service: Service) -> None:
 def test_import_documents_before_damage_stay(service: Service) -> None:
     tenant = service.create_tenant("half")
     content = build_archive(ArchiveDocument(["The first."]), ArchiveDocument(["The second."]))
-    problem(take(tenant, "default", content[: content.rindex(b"The second.") - 600]), 422, "archive_truncated")
+    assert_problem(take(tenant, "default", content[: content.rindex(b"The second.") - 600]), 422, "archive_truncated")
     assert set(documents(tenant.admin, "default")) == {hashlib.sha256(b"The first.").hexdigest()}
     assert take(tenant, "default", content).json() == {"documents": 1, "chunks": 1, "existing": 1, "conflicts": 0}
 
@@ -248,7 +248,7 @@ def test_import_documents_before_damage_stay(service: Service) -> None:
 def test_import_respects_quotas(service: Service, quotas: dict[str, int], taken: int) -> None:
     tenant = service.create_tenant("small")
     service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}).raise_for_status()
-    said = problem(
+    said = assert_problem(
         take(tenant, "default", build_archive(ArchiveDocument(TEXTS), ArchiveDocument(["B."]))), 429, "quota_exceeded"
     )["detail"]
     assert next(iter(quotas)).replace("_", " ") in said
@@ -258,14 +258,14 @@ def test_import_respects_quotas(service: Service, quotas: dict[str, int], taken:
 
 
 def test_import_other_media_type_is_415(target: Tenant) -> None:
-    problem(target.admin.post("/v1/knowledge-bases/default/import", json={}), 415, "unsupported_media_type")
+    assert_problem(target.admin.post("/v1/knowledge-bases/default/import", json={}), 415, "unsupported_media_type")
 
 
 def test_import_and_export_with_user_key_are_403(target: Tenant) -> None:
     client = target.create_client("admin", user_id="u")
-    problem(client.get("/v1/knowledge-bases/default/export"), 403, "forbidden")
+    assert_problem(client.get("/v1/knowledge-bases/default/export"), 403, "forbidden")
     reply = client.post("/v1/knowledge-bases/default/import", content=BytesIO(END_MARKER).read(), headers=ARCHIVE)
-    problem(reply, 403, "forbidden")
+    assert_problem(reply, 403, "forbidden")
 
 
 def test_export_leaves_audit_event(target: Tenant) -> None:

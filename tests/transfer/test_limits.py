@@ -13,7 +13,7 @@ from app.transfer.reader_pool import ArchiveReaderPool
 from app.transfer.types import MAX_CHUNK_CHARACTERS, MAX_LINE_BYTES, MAX_OVERLAP_FACTOR, MAX_URI_LENGTH, ArchiveDamaged
 from harness.archives import ArchiveDocument, build_archive, format_json_lines
 from harness.running_service import Service, Tenant
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.transfer.test_round_trip import documents, take
 
 TEXTS = ["The tern dives.", "The heron stands."]
@@ -102,7 +102,7 @@ REFUSED: dict[str, tuple[Callable[[], bytes], str]] = {
 def test_import_over_a_limit_names_file_and_line(target: Tenant, name: str) -> None:
     make, place = REFUSED[name]
 
-    detail = problem(take(target, "default", make()), 422, "archive_damaged")["detail"]
+    detail = assert_problem(take(target, "default", make()), 422, "archive_damaged")["detail"]
 
     assert place in detail
     assert len(detail) < 1000

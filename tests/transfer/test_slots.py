@@ -13,7 +13,7 @@ from app.tenant_slots import TenantSlots
 from app.transfer.types import TooManyTransfers, TransfersBusy
 from harness.archives import ArchiveDocument, build_archive
 from harness.running_service import Service
-from tests.api.problems import problem
+from tests.api.problems import assert_problem
 from tests.transfer.test_round_trip import ARCHIVE, take
 
 ONE, OTHER, THIRD = (UUID(int=number) for number in (1, 2, 3))
@@ -90,6 +90,6 @@ def test_import_above_tenants_share_is_429_and_later_accepted(service: Service) 
         finally:
             ended.set()
         assert [one.result().json()["documents"] for one in running] == [1] * share
-    assert problem(refused, 429, "too_many_transfers")
+    assert assert_problem(refused, 429, "too_many_transfers")
     assert int(refused.headers["retry-after"]) > 0
     assert take(tenant, "default", build_archive(ArchiveDocument(["One too many."]))).json()["documents"] == 1
