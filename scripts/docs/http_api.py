@@ -3,11 +3,10 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from app.main import create_app
+from harness.unopened_app import build_openapi_document
 from scripts.docs.markdown import GENERATED, format_table, format_text
 
 JsonObject = Mapping[str, Any]
@@ -17,15 +16,9 @@ _FIELD_HEAD = ("field", "type", "default", "meaning")
 _PROBLEM_TYPE = "application/problem+json"
 
 
-@asynccontextmanager
-async def _open_no_resources() -> AsyncIterator[Any]:
-    """Open nothing: the service never starts here."""
-    yield None
-
-
 def build_pages(document: JsonObject | None = None) -> dict[str, str]:
     """Return the pages of the API by their names: one for each tag, and one for all schemas."""
-    document = document or create_app(_open_no_resources).openapi()
+    document = document or build_openapi_document()
     tags = {tag["name"]: tag.get("description", "") for tag in document.get("tags", ())}
     groups: dict[str, list[tuple[str, str, JsonObject]]] = defaultdict(list)
     for path, operations in document["paths"].items():

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pytest
 from jsonschema import Draft202012Validator
 
-from app.main import create_app
+from harness.unopened_app import build_openapi_document
 from tests.api.reference_objects import KB, TEXT, ReferenceObjects, create_reference_objects, expect
-from tests.api.test_api_reference import iterate_operations, list_body_examples, open_nothing
+from tests.api.test_api_reference import iterate_operations, list_body_examples
 
 if TYPE_CHECKING:
     import httpx2
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.protocol_servers.embedding import EmbeddingServer
     from harness.running_service import Service
 
-DOCUMENT: dict[str, Any] = create_app(open_nothing).openapi()
+DOCUMENT = build_openapi_document()
 OPERATIONS = dict(iterate_operations(DOCUMENT))
 READ_ONLY_POSTS = ("/search", "/answer", "/agent-search", "/preview", "/mcp", "/dify/retrieval")
 # Operations that need a state which the prepared objects do not have: they answer with a documented problem.

@@ -7,16 +7,14 @@ nothing.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 from fastapi import FastAPI
 from starlette.routing import Mount, Route
 
-from app.bootstrap import Resources
-from app.main import create_app
 from harness.running_service import Service
+from harness.unopened_app import create_unopened_app
 from proofs.isolation.cases import SECRET, TEMPLATES, EndpointCase, RequestTemplate, find_unknown_fields, list_cases
 from proofs.isolation.comparison import build_comparable_reply, has_succeeded, send_case, sent_counts
 from proofs.isolation.routes import RouteEndpoint, list_endpoints
@@ -30,12 +28,7 @@ from proofs.isolation.tenants import (
     invent_ids,
 )
 
-
-def unopened() -> AbstractAsyncContextManager[Resources]:
-    raise AssertionError("asked for its routes only")
-
-
-ENDPOINTS = list(list_endpoints(create_app(unopened).routes))
+ENDPOINTS = list(list_endpoints(create_unopened_app().routes))
 # Cases that change nothing come first: attackers' own uploads must not appear between two searches.
 CASES = sorted(
     (case for endpoint in ENDPOINTS for case in list_cases(endpoint)), key=lambda case: not case.is_read_only

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.main import create_app
+from harness.unopened_app import build_openapi_document
 from proofs.fuzz import ID_FIELDS, OPERATION_GROUPS, build_configuration, has_sent_nothing
 from proofs.isolation.cases import PATH_FIELDS
 from proofs.isolation.grid import invent_forms
-from tests.isolation.test_http_isolation import unopened
 
 
 def chosen(arguments: tuple[str, ...], operation: str) -> bool:
@@ -20,7 +19,7 @@ def chosen(arguments: tuple[str, ...], operation: str) -> bool:
 
 
 def test_every_operation_is_in_one_group() -> None:
-    paths: dict[str, dict[str, Any]] = create_app(unopened).openapi()["paths"]
+    paths: dict[str, dict[str, Any]] = build_openapi_document()["paths"]
     operations = [(method, told["operationId"]) for methods in paths.values() for method, told in methods.items()]
     for method, operation in operations:
         groups = [name for name, _, arguments in OPERATION_GROUPS if chosen(arguments, operation)]
