@@ -74,4 +74,4 @@ console: ## build the web console
 	@echo "There is no web console yet: nothing to build." >&2; exit 1
 
 clean: ## remove the environment, caches and the demo's data
-	rm -rf $(VENV) $(DOCS_VENV) site docs/reference/http-api .clients .carrel-demo .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(DOCS_VENV) site docs/reference/http-api .clients .carrel-demo* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

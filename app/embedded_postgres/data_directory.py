@@ -62,7 +62,8 @@ class ClusterLocation:
 
         An existing cluster is not moved. A new cluster is created below the data directory. If the user of Postgres
         cannot reach that directory or the programs, it is created below ``/var/lib/carrel``. Missing directories are
-        created. The modes of existing directories do not change.
+        created. The modes of existing directories do not change. A new data directory never gets the cluster of a
+        deleted or moved one.
 
         Args:
             data_dir: The data directory, absolute and resolved.
@@ -77,6 +78,8 @@ class ClusterLocation:
         """
         default_directory = data_dir / "postgres"
         fallback_directory = FALLBACK_ROOT / _hash_path(data_dir)
+        if os.geteuid() == 0 and not default_directory.exists() and (fallback_directory / "pgdata").exists():
+            _rename_orphaned_cluster(fallback_directory, data_dir)
         account = Account.choose(
             [default_directory / "pgdata", fallback_directory / "pgdata"]
             if os.geteuid() == 0
@@ -112,6 +115,23 @@ class ClusterLocation:
                 f"Postgres runs as user {account.name}, who cannot reach {unreachable_path}: change its permissions"
             )
         return cls(directory, socket_directory, binaries, account, is_relocated, server_lock)
+
+
+def _rename_orphaned_cluster(fallback_directory: Path, data_dir: Path) -> None:
+    """Rename a relocated cluster whose data directory was deleted or moved, so that a new one starts empty.
+
+    The name of a relocated cluster depends only on the path of its data directory.
+
+    Raises:
+        DataDirectoryInUse: A process still uses the cluster.
+        ClusterUnusable: An earlier Postgres does not end.
+    """
+    with ExitStack() as locks:
+        _lock_for_owner(fallback_directory, data_dir, locks)
+        _lock_for_server(fallback_directory, locks)
+        renamed = fallback_directory.with_name(f"{fallback_directory.name}-{time.strftime('%Y%m%d-%H%M%S')}")
+        fallback_directory.rename(renamed)
+    logger.warning("embedded_postgres.orphaned_cluster", data_dir=str(data_dir), directory=str(renamed))
 
 
 def create_directory(path: Path, mode: int) -> None:

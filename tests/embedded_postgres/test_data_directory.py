@@ -14,7 +14,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from app.embedded_postgres import ClusterUnusable, EmbeddedPostgres
+from app.embedded_postgres import ClusterUnusable, DataDirectoryInUse, EmbeddedPostgres
 from app.embedded_postgres.account import Account
 from app.embedded_postgres.data_directory import FALLBACK_ROOT
 from tests.embedded_postgres.conftest import server_account
@@ -47,6 +47,37 @@ async def test_cluster_below_closed_directory_is_relocated(directory: Path, clea
     home.chmod(0o755)
     with EmbeddedPostgres(data_dir, fsync=False) as server:
         assert server.is_relocated
+
+
+@as_root
+@pytest.mark.parametrize("change", ["deleted", "moved"])
+async def test_new_data_directory_gets_no_cluster_of_former_one(
+    directory: Path, clean_away: Callable[[Path], None], caplog: pytest.LogCaptureFixture, change: str
+) -> None:
+    directory.chmod(0o700)
+    data_dir = directory / "data"
+    clean_away(away_from(data_dir))
+    with EmbeddedPostgres(data_dir, fsync=False) as server:
+        connection = await asyncpg.connect(server.ensure_database().owner)
+        await connection.execute("create table former ()")
+        await connection.close()
+        if change == "deleted":
+            shutil.rmtree(data_dir)
+            with pytest.raises(DataDirectoryInUse):
+                EmbeddedPostgres(data_dir).start()
+            # The refused start must not have created the directory that marks a used data directory.
+            assert not (data_dir / "postgres").exists()
+    if change == "moved":
+        data_dir.rename(directory / "moved")
+    with EmbeddedPostgres(data_dir, fsync=False) as server:
+        connection = await asyncpg.connect(server.ensure_database().owner)
+        assert await connection.fetchval("select to_regclass('former')") is None
+        await connection.close()
+    kept = list(FALLBACK_ROOT.glob(f"{away_from(data_dir).name}-*"))
+    for place in kept:
+        clean_away(place)
+    assert [(place / "pgdata" / "PG_VERSION").is_file() for place in kept] == [True]
+    assert "embedded_postgres.orphaned_cluster" in caplog.text
 
 
 @as_root
