@@ -44,7 +44,9 @@ class WarningCode(StrEnum):
     OCR_PAGES_NOT_READ = "ocr_pages_not_read", "Pages that need OCR were not read, and the message says why."
     PAGES_WITHOUT_TEXT = "pages_without_text", "OCR found no text on some pages."
     PLUGIN_WARNING = "plugin_warning", "A plugin gave a warning without a code."
+    REPEATED_LINES_REMOVED = "repeated_lines_removed", "Headers or footers that are equal on the pages were left out."
     SLIDES_PARTLY_READ = "slides_partly_read", "Damaged slides were read in part."
+    WORDS_LEFT_OUT = "words_left_out", "More than a tenth of the words of a file were left out."
 
     # Documents and previews: titles, images and embedding.
     CHUNKS_NOT_EMBEDDED = (
@@ -142,14 +144,22 @@ class WarningCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServiceWarning:
-    """A warning. ``code`` is stable, for programs; ``message`` is one sentence, for users."""
+    """A warning.
+
+    Attributes:
+        code: Stable code, for programs.
+        message: One sentence, for users.
+        count: Number of things that the warning is about, such as attachments or words; None if they were not counted.
+    """
 
     code: str
     message: str
+    count: int | None = None
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str | int]:
         """Return the warning as the API shows it and as the database stores it."""
-        return {"code": str(self.code), "message": self.message}
+        fields: dict[str, str | int] = {"code": str(self.code), "message": self.message}
+        return fields if self.count is None else {**fields, "count": self.count}
 
 
 def is_warning_code(code: object) -> bool:
@@ -174,4 +184,5 @@ def _iter_stored_warnings(stored: Any) -> Iterator[ServiceWarning]:
         if isinstance(entry, str):
             yield normalize_warning(entry)
         elif isinstance(entry, dict) and is_warning_code(entry.get("code")) and isinstance(entry.get("message"), str):
-            yield ServiceWarning(entry["code"], entry["message"])
+            count = entry.get("count")
+            yield ServiceWarning(entry["code"], entry["message"], count if isinstance(count, int) else None)

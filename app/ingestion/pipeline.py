@@ -30,6 +30,7 @@ from app.ingestion.embedding import (
 from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
 from app.ingestion.images.description import ImageDescriber, find_draft_images, store_images
 from app.ingestion.images.image_embedding import DocumentImageEmbedder, create_in_memory_sources
+from app.ingestion.loss import measure_loss
 from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.progress import IngestionProgress, VersionSuperseded
 from app.ingestion.provided_chunks import read_provided_chunks
@@ -303,7 +304,7 @@ def _chunk_parsed(
         texts,
         tree.root.title,
         parsed.page_count,
-        [*parsed.warnings, *tree.warnings],
+        [*parsed.warnings, *tree.warnings, *measure_loss(parsed).list_warnings()],
         image_numbers=image_numbers,
         images={number: parsed.images[number] for number in sorted(set(image_numbers.values()))},
     )

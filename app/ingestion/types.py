@@ -115,6 +115,7 @@ class ParsedDocument:
         warnings: Warnings for the owner of the document. A plugin may use plain strings; they get the code
             ``plugin_warning``.
         images: Images of the document if ``ParseOptions.needs_images`` is true. A block refers to each image.
+        words_left_out: Number of words that a reader sees and that are not in the blocks, such as navigation.
     """
 
     blocks: list[Block]
@@ -122,6 +123,7 @@ class ParsedDocument:
     page_count: int | None = None
     warnings: list[ServiceWarning] = field(default_factory=list)
     images: list[EncodedImage] = field(default_factory=list)
+    words_left_out: int = 0
 
 
 class NodeKind(StrEnum):

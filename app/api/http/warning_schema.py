@@ -15,8 +15,11 @@ class WarningOut(BaseModel):
         examples=["images_not_read"],
     )
     message: str = Field(description="One sentence for people.", examples=["2 images were not read."])
+    count: int | None = Field(
+        None, description="Number of things that the warning is about; null if they were not counted.", examples=[2]
+    )
 
 
 def to_warnings_out(warnings: Sequence[ServiceWarning]) -> list[WarningOut]:
     """Return the warnings in their schema."""
-    return [WarningOut(code=warning.code, message=warning.message) for warning in warnings]
+    return [WarningOut(code=warning.code, message=warning.message, count=warning.count) for warning in warnings]

@@ -19,6 +19,7 @@ from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunkers.registry import load_chunkers
 from app.ingestion.chunking import chunk_document, create_chunk_tools
 from app.ingestion.embedding import record_chunker_usage
+from app.ingestion.loss import Loss, measure_loss
 from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.preview.parse_quality import ParseQuality, measure_quality
 from app.ingestion.tree import build_tree
@@ -70,6 +71,7 @@ class Preview:
         title: Title that the parser found.
         page_count: Number of pages or slides.
         warnings: Warnings of the parser and the chunker.
+        loss: What the parser did not read.
         quality: Quality of the complete parse.
         tokens: Number of tokens of the text that was chunked.
         tree: Tree of the text that was chunked.
@@ -82,6 +84,7 @@ class Preview:
     title: str | None
     page_count: int | None
     warnings: Sequence[ServiceWarning]
+    loss: Loss
     quality: ParseQuality
     tokens: int
     tree: DocumentTree
@@ -229,11 +232,13 @@ def _build_preview(parsed: ParsedDocument, media_type: str, chunking: Chunking, 
     drafts, token_counts = chunk_document(tree, chunking, tools)
     if not drafts:
         raise NoTextFound
+    loss = measure_loss(parsed)
     return Preview(
         media_type=media_type,
         title=tree.root.title,
         page_count=parsed.page_count,
-        warnings=[*parsed.warnings, *tree.warnings],
+        warnings=[*parsed.warnings, *tree.warnings, *loss.list_warnings()],
+        loss=loss,
         quality=measure_quality(parsed, media_type=media_type),
         tokens=sum(tools.count_tokens([block.text for block in blocks])),
         tree=tree,

@@ -79,7 +79,10 @@ def test_decoder_blocks_above_node_limit_are_refused() -> None:
 def test_decoder_valid_line_layouts_are_accepted(places: list[int]) -> None:
     answer = ResponseDecoder(max_characters=1000)
     assert answer.feed_line(block(places)) is False
-    assert answer.feed_line(b'{"done":{"title":null,"page_count":1,"warnings":[]},"resident_mb":1}') is True
+    assert (
+        answer.feed_line(b'{"done":{"title":null,"page_count":1,"warnings":[],"words_left_out":0},"resident_mb":1}')
+        is True
+    )
     assert answer.document is not None
     assert answer.document.blocks[0].line_layout == LineLayout(places[0], places[1], array("i", places[2:]))
 
@@ -122,11 +125,13 @@ def test_decoder_unstorable_characters_are_removed() -> None:
     document = ParsedDocument(
         [Block(BlockKind.PARAGRAPH, "x")],
         title="a\0b",
-        warnings=[ServiceWarning("damaged_sheets_not_read", "\0 sheets")],
+        warnings=[ServiceWarning("damaged_sheets_not_read", "\0 sheets", 2)],
+        words_left_out=3,
     )
     answered = received(document)
     assert answered is not None
-    assert (answered.title, answered.warnings) == ("ab", [ServiceWarning("damaged_sheets_not_read", " sheets")])
+    assert (answered.title, answered.warnings) == ("ab", [ServiceWarning("damaged_sheets_not_read", " sheets", 2)])
+    assert answered.words_left_out == 3
     answer = ResponseDecoder(max_characters=100)
     answer.feed_line(encode_error(CorruptFile("no \0 table"), resident_mb=1))
     assert answer.error is not None

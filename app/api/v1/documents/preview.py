@@ -110,6 +110,17 @@ class ParseQualityOut(BaseModel):
     tokens: int = Field(description="Number of tokens of the text by the embedding model.", examples=[5610])
 
 
+class LossOut(BaseModel):
+    """Report of what the parser did not read: counts by kind, and the share of words that were left out."""
+
+    counts: dict[str, int] = Field(
+        description="Number of things that were not read, by the code of their warning.",
+        examples=[{"attachments_not_read": 2}],
+    )
+    words_left_out: int = Field(description="Number of words that were left out, such as navigation.", examples=[120])
+    left_out_share: float = Field(description="Share of the words that were left out, 0 to 1.", examples=[0.12])
+
+
 class PreviewNodeOut(BaseModel):
     """Node of the document tree of a preview. It has no id, because there is no document."""
 
@@ -170,6 +181,7 @@ class PreviewOut(BaseModel):
     warnings: list[WarningOut] = Field(
         description="Warnings of the parser, as a document would have them.", examples=[[]]
     )
+    loss: LossOut = Field(description="What the parser did not read.")
     quality: ParseQualityOut = Field(description="Quality of the parsed file.")
     tree: PreviewNodeOut = Field(description="Document tree, at most 2,000 nodes.")
     chunks: list[PreviewChunkOut] = Field(description="First chunks, at most 200.")
@@ -227,6 +239,11 @@ def to_preview_out(result: Preview) -> PreviewOut:
         title=result.title,
         page_count=result.page_count,
         warnings=to_warnings_out(result.warnings),
+        loss=LossOut(
+            counts=result.loss.counts,
+            words_left_out=result.loss.words_left_out,
+            left_out_share=result.loss.left_out_share,
+        ),
         quality=ParseQualityOut(**asdict(result.quality), tokens=result.tokens),
         tree=tree,
         chunks=[

@@ -106,12 +106,13 @@ def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[b
     yield _encode_blocks(batch)
     yield from (encode_message({"image": piece}) for piece in iter_image_pieces(document.images))
     done = {"title": document.title and document.title[:MAX_TITLE_CHARACTERS], "page_count": document.page_count}
+    done["words_left_out"] = document.words_left_out
     warnings = [_encode_warning(normalize_warning(warning)) for warning in document.warnings[:MAX_WARNINGS]]
     yield encode_message({"done": {**done, "warnings": warnings}, "resident_mb": resident_mb})
 
 
-def _encode_warning(warning: ServiceWarning) -> list[str]:
-    return [warning.code, warning.message[:MAX_SENTENCE_CHARACTERS]]
+def _encode_warning(warning: ServiceWarning) -> list[Any]:
+    return [warning.code, warning.message[:MAX_SENTENCE_CHARACTERS], warning.count]
 
 
 def _encode_layout(line_layout: LineLayout | None) -> list[int] | None:
@@ -235,6 +236,7 @@ class ResponseDecoder:
             page_count=_check_count(done["page_count"]),
             warnings=warnings,
             images=images,
+            words_left_out=_check_count(done["words_left_out"], min_value=0) or 0,
         )
 
 
@@ -246,10 +248,10 @@ def _check_text(value: Any) -> str:
 
 
 def _decode_warning(fields: Any) -> ServiceWarning:
-    code, message = fields
+    code, message, count = fields
     if not is_warning_code(code):
         raise ValueError("not a warning code")
-    return ServiceWarning(code, _clean_sentence(message))
+    return ServiceWarning(code, _clean_sentence(message), _check_count(count, min_value=0))
 
 
 def _clean_sentence(value: Any) -> str:
