@@ -5,7 +5,8 @@ import unicodedata
 
 import pytest
 
-from app.ingestion.parsers.formats.pdf.layout import TextLine, find_hyphenated_words
+from app.ingestion.parsers.formats.pdf.layout import find_hyphenated_words
+from app.ingestion.parsers.formats.pdf.text_line import TextLine
 from app.ingestion.parsers.toolkit.line_joining import join_lines
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.ingestion.parsers.formats.pdf.layout import TextLine, group_page_lines
+from app.ingestion.parsers.formats.pdf.layout import group_page_lines
+from app.ingestion.parsers.formats.pdf.text_line import TextLine
 
 
 def line(x: float, y: float, text: str, *, width: float = 200, size: float = 10) -> TextLine:

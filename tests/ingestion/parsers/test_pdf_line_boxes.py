@@ -11,9 +11,10 @@ from PIL import Image, ImageChops
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.pdf import pdf_parser
-from app.ingestion.parsers.formats.pdf.layout import TextLine, group_page_lines
+from app.ingestion.parsers.formats.pdf.layout import group_page_lines
 from app.ingestion.parsers.formats.pdf.line_boxes import LineBoxBuilder, compute_table_ranges
 from app.ingestion.parsers.formats.pdf.pages import PdfPage
+from app.ingestion.parsers.formats.pdf.text_line import TextLine
 from app.ingestion.parsers.sandbox.protocol import MAX_BLOCK_LINES
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.tree import build_tree

@@ -4,8 +4,8 @@ from array import array
 from collections.abc import Sequence
 from math import ceil, isfinite
 
-from app.ingestion.parsers.formats.pdf.layout import TextLine
 from app.ingestion.parsers.formats.pdf.pages import PdfPage
+from app.ingestion.parsers.formats.pdf.text_line import TextLine
 from app.ingestion.parsers.sandbox.protocol import MAX_BLOCK_LINES, MAX_LINES, MAX_PAGE_SIDE
 from app.ingestion.types import LineLayout
 

@@ -13,7 +13,7 @@ from typing import Any
 import pymupdf
 from pymupdf import mupdf
 
-from app.ingestion.parsers.formats.pdf.layout import TextLine
+from app.ingestion.parsers.formats.pdf.text_line import TextLine
 
 JSON_SCALE = 16.0
 """Scale of coordinates in the JSON of MuPDF, which rounds numbers: the scaled numbers keep a sixteenth of a unit."""

@@ -11,8 +11,8 @@ import pymupdf
 from pymupdf import mupdf
 
 from app.ingestion.parsers import LanguageData, ParseOptions
-from app.ingestion.parsers.formats.pdf.layout import TextLine
 from app.ingestion.parsers.formats.pdf.mupdf_page import JSON_SCALE, TEXT_FLAGS, get_mupdf_page, iter_raw_lines
+from app.ingestion.parsers.formats.pdf.text_line import TextLine
 from app.ingestion.types import CorruptFile, ParserOutOfMemory
 from app.warnings import ServiceWarning, WarningCode
 

@@ -9,7 +9,6 @@ from typing import Any
 from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
-from app.ingestion.parsers.formats.pdf.layout import TextLine
 from app.ingestion.parsers.formats.pdf.mupdf_page import PdfImage, iter_images, iter_lines, load_text_page
 from app.ingestion.parsers.formats.pdf.ocr import (
     OcrEngine,
@@ -18,6 +17,7 @@ from app.ingestion.parsers.formats.pdf.ocr import (
     list_language_warnings,
 )
 from app.ingestion.parsers.formats.pdf.pdf_images import PdfImageExtractor, PdfImagePlacement, find_content_images
+from app.ingestion.parsers.formats.pdf.text_line import TextLine
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_list import MIN_SIDE_PIXELS
 from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings

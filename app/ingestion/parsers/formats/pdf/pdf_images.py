@@ -8,8 +8,8 @@ from typing import Any
 from PIL import Image
 from pymupdf import mupdf
 
-from app.ingestion.parsers.formats.pdf.layout import LayoutGroup
 from app.ingestion.parsers.formats.pdf.mupdf_page import PdfImage, compute_checksum
+from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup
 from app.ingestion.parsers.toolkit.image_list import MAX_MEGAPIXELS, MAX_SIDE_PIXELS, ImageList
 
 

@@ -11,7 +11,7 @@ import pymupdf
 from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
-from app.ingestion.parsers.formats.pdf.layout import LayoutGroup, TextLine, find_hyphenated_words, group_page_lines
+from app.ingestion.parsers.formats.pdf.layout import find_hyphenated_words, group_page_lines
 from app.ingestion.parsers.formats.pdf.line_boxes import LineBoxBuilder, compute_table_ranges
 from app.ingestion.parsers.formats.pdf.pages import PdfPage, iter_warnings, read_pages
 from app.ingestion.parsers.formats.pdf.pdf_images import (
@@ -20,6 +20,7 @@ from app.ingestion.parsers.formats.pdf.pdf_images import (
     find_content_images,
     interleave_images,
 )
+from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine
 from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import ImageList
 from app.ingestion.parsers.toolkit.tables import format_markdown_table

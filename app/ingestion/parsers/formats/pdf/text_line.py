@@ -1,0 +1,55 @@
+"""Printed lines of a PDF page, and the groups that they form."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class TextLine(NamedTuple):
+    """Printed line, or a piece of a line between wide spaces.
+
+    The class is a tuple, because a page has many lines and creating a frozen dataclass takes three times as long.
+
+    Attributes:
+        x0: Left edge in points, from the top left corner of the page.
+        y0: Top edge.
+        x1: Right edge.
+        y1: Bottom edge.
+        size: Font size in points.
+        text: Text of the line.
+        block: Number of MuPDF's text block.
+    """
+
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+    size: float
+    text: str
+    block: int = 0
+
+    @property
+    def height(self) -> float:
+        return self.y1 - self.y0
+
+    @property
+    def is_vertical(self) -> bool:
+        """Whether the text runs from bottom to top or from top to bottom."""
+        return self.height > 2 * (self.x1 - self.x0) and len(self.text) > 2
+
+
+class LayoutGroup(NamedTuple):
+    """Paragraph or table of a page, recognized from the positions of its lines.
+
+    Attributes:
+        text: Text of a paragraph; empty for a table.
+        size: Font size of the first line in points.
+        rows: Rows of cells of a table; empty for a paragraph.
+        lines: Printed lines; one for each row of a table.
+        ranges: Range of each line in the text of a paragraph, as offsets in code points; empty for a table.
+    """
+
+    text: str
+    size: float
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: Sequence[TextLine] = ()
+    ranges: Sequence[tuple[int, int]] = ()
