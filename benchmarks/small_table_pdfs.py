@@ -68,7 +68,7 @@ def render_pdf(table: SmallTable, *, rows_per_page: int | None = None, has_prose
 def _draw_page(page: Any, table: SmallTable, widths: Sequence[float], font: Any) -> None:
     writer = _FITZ.TextWriter(page.rect)
     y = _draw_lines(writer, table.caption, TOP, font)
-    boxes = list(_position_cells([*table.header, *table.rows], widths, y))
+    boxes = list(_iter_boxes([*table.header, *table.rows], widths, y))
     for box in boxes:
         _draw_cell(writer, box, table, font)
     bottom = max((box.y1 for box in boxes), default=y)
@@ -109,7 +109,7 @@ def _measure_columns(table: SmallTable, font: Any) -> list[float]:
     return widths
 
 
-def _position_cells(rows: Sequence[GridRow], widths: Sequence[float], top: float) -> Iterator[_Box]:
+def _iter_boxes(rows: Sequence[GridRow], widths: Sequence[float], top: float) -> Iterator[_Box]:
     edges = [LEFT]
     for width in widths:
         edges.append(edges[-1] + width)
