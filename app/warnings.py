@@ -42,6 +42,7 @@ class WarningCode(StrEnum):
     NUL_CHARACTERS_REMOVED = "nul_characters_removed", "NUL characters were removed from the text."
     OCR_LANGUAGES_MISSING = "ocr_languages_missing", "OCR data of some configured languages is not installed."
     OCR_PAGES_NOT_READ = "ocr_pages_not_read", "Pages that need OCR were not read, and the message says why."
+    OUTPUTS_NOT_READ = "outputs_not_read", "Outputs of a notebook that only programs show were not read."
     PAGES_WITHOUT_TEXT = "pages_without_text", "OCR found no text on some pages."
     PLUGIN_WARNING = "plugin_warning", "A plugin gave a warning without a code."
     REPEATED_LINES_REMOVED = "repeated_lines_removed", "Headers or footers that are equal on the pages were left out."

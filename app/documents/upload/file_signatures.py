@@ -4,6 +4,7 @@ import re
 import zipfile
 from pathlib import Path, PurePath
 
+from app.documents.upload.notebooks import NOTEBOOK, is_notebook, may_be_notebook
 from app.documents.upload.ole import SIGNATURE, read_entry_names
 from app.documents.upload.text_detection import sniff_text_type
 
@@ -84,7 +85,8 @@ def sniff_media_type(head: bytes, path: Path, *, filename: str, declared: str | 
         return "image/webp"
     if head and not _is_text(head):
         return OCTET_STREAM
-    return sniff_text_type(head, filename=filename, declared=declared, is_complete=len(head) < HEAD_BYTES)
+    text_type = sniff_text_type(head, filename=filename, declared=declared, is_complete=len(head) < HEAD_BYTES)
+    return NOTEBOOK if may_be_notebook(text_type, filename) and is_notebook(path) else text_type
 
 
 def _sniff_ole(path: Path, *, filename: str) -> str:

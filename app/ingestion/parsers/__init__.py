@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
 
+from app.documents.upload.notebooks import NOTEBOOK
 from app.documents.upload.text_formats import EXTENSIONS, JSON, MAIL, RST, SOURCE_TYPES, TEX, XML, YAML
 from app.ingestion.types import ParsedDocument
 
@@ -116,6 +117,7 @@ PARSERS: Mapping[str, ParserSpec] = _build_registry(
     ParserSpec("text/plain", ("txt", "text", "log"), "app.ingestion.parsers.formats.text"),
     ParserSpec("application/epub+zip", ("epub",), "app.ingestion.parsers.formats.epub"),
     ParserSpec(MAIL, EXTENSIONS[MAIL], "app.ingestion.parsers.formats.mail"),
+    ParserSpec(NOTEBOOK, ("ipynb",), "app.ingestion.parsers.formats.ipynb"),
     ParserSpec(JSON, EXTENSIONS[JSON], "app.ingestion.parsers.formats.json_data"),
     ParserSpec(XML, EXTENSIONS[XML], "app.ingestion.parsers.formats.xml_data"),
     ParserSpec(YAML, EXTENSIONS[YAML], "app.ingestion.parsers.formats.yaml_text"),

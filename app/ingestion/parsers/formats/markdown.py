@@ -32,10 +32,14 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     text = _FRONT_MATTER.sub("", decoded.text.replace("\r\n", "\n"), count=1)
-    reader = _MarkdownReader(BlockList(options))
-    reader.read_tokens(MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text))
-    blocks = reader.blocks
+    blocks = BlockList(options)
+    add_markdown(text, blocks)
     return ParsedDocument(blocks.blocks, title=blocks.find_first_heading(level=1), warnings=decoded.warnings)
+
+
+def add_markdown(text: str, blocks: BlockList) -> None:
+    """Add the blocks of Markdown, such as a cell of a notebook. Raises TextTooLong."""
+    _MarkdownReader(blocks).read_tokens(MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text))
 
 
 class _MarkdownReader:

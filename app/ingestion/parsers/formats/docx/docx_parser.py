@@ -25,6 +25,7 @@ from app.ingestion.parsers.toolkit.ooxml import (
     iter_children,
 )
 from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, read_diagram_lines
+from app.ingestion.parsers.toolkit.page_numbers import is_page_number
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line, clean_text
 from app.ingestion.types import BlockKind, CorruptFile, EncodedImage, ParsedDocument, TextTooLong
@@ -37,14 +38,6 @@ _GENERIC_TITLE = re.compile(
 """Titles that Word and similar programs set by default. They count as missing."""
 
 _NOTE_TAGS = {"footnotes": "w:footnote", "endnotes": "w:endnote", "comments": "w:comment"}
-_PAGE_WORDS = frozenset(
-    {
-        "page", "pages", "p", "pg", "of", "seite", "seiten", "s", "von", "sur", "página", "pagina", "pág", "pag", "de",
-        "di", "strona", "z", "страница", "стр", "из", "第", "页", "页共", "共", "頁", "頁共", "ページ", "i", "ii",
-        "iii", "iv", "v", "vi", "vii", "viii", "ix", "x",
-    }
-)  # fmt: skip
-_WORD, _NUMBER, _MAX_DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+"), 4
 _MAX_COLUMNS = 63
 """Maximum number of columns of a table in Word. A hostile file may declare any number."""
 
@@ -303,18 +296,12 @@ class _DocxReader:
         for target in dict.fromkeys(link.target for link in links if link is not None):
             root = self._package.parse_optional_part(target)
             text = clean_text(self._read_all_text(root)) if root is not None else ""
-            lines += [line for line in text.split("\n") if not _is_page_number(line)]
+            lines += [line for line in text.split("\n") if not is_page_number(line)]
         self.blocks.add(BlockKind.PARAGRAPH, "\n".join(dict.fromkeys(lines)))
 
 
 def _format_count(count: int, singular: str, plural: str) -> str:
     return f"{count} {singular if count == 1 else plural}"
-
-
-def _is_page_number(line: str) -> bool:
-    numbers = _NUMBER.findall(line)
-    has_short_numbers = len(numbers) <= 2 and all(len(number) <= _MAX_DIGITS for number in numbers)
-    return has_short_numbers and all(word in _PAGE_WORDS for word in _WORD.findall(line.lower()))
 
 
 def _iter_table_parts(element: Element, tag: str) -> Iterator[Element]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from app.ingestion.parsers.toolkit.list_numbers import format_list_number
 from app.ingestion.parsers.toolkit.ooxml import (
     Element,
     find_child,
@@ -21,9 +22,6 @@ _MAX_ANCESTORS = 50
 _BULLET = "-"
 _LABEL_PART = re.compile(r"%([1-9])")
 _MAX_LABEL = 40
-_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x"),
-          (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
-_MAX_ROMAN, _MAX_LETTERS = 3999, 26 * 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,28 +240,6 @@ def _format_label(numbering: _AbstractNumbering, definition: _NumberingLevel) ->
         if level is None:
             return ""
         number_format = "decimal" if definition.is_legal else level.number_format
-        return _format_number(numbering.counters.setdefault(index, level.start), number_format)
+        return format_list_number(numbering.counters.setdefault(index, level.start), number_format)
 
     return "" if definition.number_format == "none" else _LABEL_PART.sub(format_part, definition.text).strip()
-
-
-def _format_number(number: int, number_format: str) -> str:
-    """Format a number. Letters continue as in Word: z, aa, bb. Rare formats and numbers out of range become digits."""
-    lower = number_format.lower()
-    if lower == "lowerletter" or lower == "upperletter":
-        if not 0 < number <= _MAX_LETTERS:
-            return str(number)
-        text = chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
-    elif lower in ("lowerroman", "upperroman") and 0 < number <= _MAX_ROMAN:
-        text = _format_roman(number)
-    else:
-        return f"{number:02}" if lower == "decimalzero" else str(number)
-    return text.upper() if lower.startswith("upper") else text
-
-
-def _format_roman(number: int) -> str:
-    text = ""
-    for value, letters in _ROMAN:
-        text += letters * (number // value)
-        number %= value
-    return text
