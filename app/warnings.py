@@ -33,6 +33,7 @@ class WarningCode(StrEnum):
         "embedded_documents_not_read",
         "Documents that are embedded in an Office file were not read.",
     )
+    ENCODING_GUESSED = "encoding_guessed", "The encoding is a guess, and the message has its confidence."
     ENCODING_UNKNOWN = "encoding_unknown", "The `encoding` of the upload is unknown, so the encoding was detected."
     FILE_REPAIRED = "file_repaired", "The file is damaged, and only its readable parts were read."
     FONTS_NOT_READABLE = "fonts_not_readable", "The fonts of some pages have no mapping to characters."

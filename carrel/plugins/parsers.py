@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import a helper that needs charset-normalizer, lxml or Pillow when its name is first used."""
+        """Import a helper that needs letter frequencies, lxml or Pillow when its name is first used."""
         if name in ("DecodedText", "decode_text"):
             from app.ingestion.parsers.toolkit import character_decoding as module
         elif name == "ImageList":
