@@ -55,10 +55,10 @@ def _build_table(path: Path, script: str) -> dict[str, dict[str, str]]:
         starts[pair[0]] += count
     costs = {pair: -math.log(count / starts[pair[0]]) for pair, count in pairs.items()}
     shares = {letter: count / total for letter, count in letters.items() if count >= MIN_LETTER_SHARE * total}
-    kept = {
+    cheap = {
         pair: cost for pair, cost in costs.items() if cost < MAX_COST and all(c == " " or c in shares for c in pair)
     }
-    return {"letters": _group({letter: -math.log(share) for letter, share in shares.items()}), "pairs": _group(kept)}
+    return {"letters": _group({letter: -math.log(share) for letter, share in shares.items()}), "pairs": _group(cheap)}
 
 
 def _group(costs: dict[str, float]) -> dict[str, str]:

@@ -33,7 +33,7 @@ _COMMON_WESTERN = frozenset("äöüßÄÖÜéèêëàâçîïôûùœæáíóú�
 _ASCII_SAMPLE_BYTES = 4096
 _MAX_PRIOR, _PRIOR_WEIGHT = 8.0, 0.3
 _OTHER_SCRIPT_COSTS = ((20, 4.0), (4, 2.0), (0, 0.0))
-"""Costs of other scripts, by the least number of ASCII letters to each other character."""
+"""Costs of other scripts, by the minimum number of ASCII letters to each other character."""
 
 _LONE_LETTER = re.compile(r"(?<![^\W\d_])[^\W\d_\x00-\x7f](?![^\W\d_])")
 _LONE_LETTER_COST = 2.0
@@ -201,8 +201,8 @@ def _measure_priors(data: bytes) -> Mapping[str, float]:
     others = dict.fromkeys(_OTHER_LANGUAGES, cost_of_others)
     pairs = _count_pairs(text)
     costs = {language: measure_ascii_pairs(pairs, language) for language in LATIN_LANGUAGES}
-    least = min(costs.values())
-    return others | {language: min(_PRIOR_WEIGHT * (cost - least), _MAX_PRIOR) for language, cost in costs.items()}
+    lowest = min(costs.values())
+    return others | {language: min(_PRIOR_WEIGHT * (cost - lowest), _MAX_PRIOR) for language, cost in costs.items()}
 
 
 def _list_costs(text: str, languages: Iterable[str], priors: Mapping[str, float]) -> list[float]:

@@ -82,10 +82,14 @@ def measure_ascii_pairs(pairs: Iterable[tuple[str, int]], language: str) -> floa
 def _measure_letter(first: str, second: str, language: str) -> float:
     """Return the cost of a character after another one in an alphabetic language."""
     if not _is_letter(second):
-        return _measure_symbol(first, second) if second > "\x7f" else _get_pair_cost(_fold(first), " ", language)
+        return (
+            _measure_symbol(first, second)
+            if second > "\x7f"
+            else _get_pair_cost(_normalize_letter(first), " ", language)
+        )
     cost = _measure_case(first, second)
-    folded = _fold(second)
-    before = _fold(first) if _is_letter(first) else " "
+    folded = _normalize_letter(second)
+    before = _normalize_letter(first) if _is_letter(first) else " "
     if _VIETNAMESE_FIRST <= folded <= _VIETNAMESE_LAST:
         folded, cost = _VIETNAMESE_CLASS, cost + _VIETNAMESE_COST
     if (before > "\x7f" > second) or (before != " " and before < "\x7f" < second):
@@ -131,7 +135,7 @@ def _is_letter(character: str) -> bool:
     return character.isalpha() or "\u0300" <= character <= "\u036f" or "\u0e30" <= character <= "\u0e4e"
 
 
-def _fold(character: str) -> str:
+def _normalize_letter(character: str) -> str:
     folded = character.lower()[0]
     return _FOLDED.get(character) or _FOLDED.get(folded, folded)
 
@@ -149,12 +153,12 @@ def _measure_sign(first: str, second: str, language: str) -> float:
 def _load_tables() -> Mapping[str, _Table]:
     text = files("app.ingestion.parsers.toolkit").joinpath("letter_frequencies.json").read_text(encoding="utf-8")
     return {
-        language: _Table(_ungroup(table["letters"], 1), _ungroup(table["pairs"], 2))
+        language: _Table(_read_groups(table["letters"], 1), _read_groups(table["pairs"], 2))
         for language, table in json.loads(text).items()
     }
 
 
-def _ungroup(groups: Mapping[str, str], length: int) -> dict[str, float]:
+def _read_groups(groups: Mapping[str, str], length: int) -> dict[str, float]:
     return {
         group[start : start + length]: int(cost) / 2
         for cost, group in groups.items()
