@@ -70,8 +70,8 @@ def encode_vietnamese(text: str) -> bytes:
             decomposed = unicodedata.normalize("NFD", character)
             base, marks = decomposed[0], decomposed[1:]
             tones = [mark for mark in marks if mark in "\u0300\u0301\u0303\u0309\u0323"]
-            rest = unicodedata.normalize("NFC", base + "".join(mark for mark in marks if mark not in tones))
-            parts.append((rest + "".join(tones)).encode("cp1258"))
+            hatted = unicodedata.normalize("NFC", base + "".join(mark for mark in marks if mark not in tones))
+            parts.append((hatted + "".join(tones)).encode("cp1258"))
     return b"".join(parts)
 
 
