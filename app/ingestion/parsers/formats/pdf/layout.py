@@ -42,7 +42,7 @@ def group_page_lines(lines: Sequence[TextLine], hyphenated: Set[str] = frozenset
     vertical = [line for line in lines if line.is_vertical]
     upright = [line for line in lines if not line.is_vertical] if vertical else lines
     for region in _iter_regions(upright):
-        yield from _iter_groups(_group_rows(region), hyphenated)
+        yield from _iter_groups(group_rows(region), hyphenated)
     for line in vertical:
         yield _build_paragraph([line], hyphenated)
 
@@ -116,7 +116,7 @@ def _are_columns(lines: Sequence[TextLine], gutter: float) -> bool:
     return True
 
 
-def _group_rows(lines: Iterable[TextLine]) -> list[list[TextLine]]:
+def group_rows(lines: Iterable[TextLine]) -> list[list[TextLine]]:
     """Return rows of lines at the same height, from top to bottom, each from left to right."""
     rows: list[list[TextLine]] = []
     for line in sorted(lines, key=lambda item: (item.y1, item.x0)):
@@ -158,7 +158,7 @@ def _count_table_rows(rows: list[list[TextLine]], index: int) -> int:
     first, end = rows[index], index + 1
     if len(first) < 2 or not _is_separated(first):
         return 0
-    while end < len(rows) and len(rows[end]) == len(first) and _is_aligned(rows[end - 1], rows[end]):
+    while end < len(rows) and len(rows[end]) == len(first) and is_aligned(rows[end - 1], rows[end]):
         end += 1
     return end - index if end - index >= 3 else 0
 
@@ -167,7 +167,13 @@ def _is_separated(row: list[TextLine]) -> bool:
     return all(right.x0 - left.x1 > left.size for left, right in pairwise(row))
 
 
-def _is_aligned(upper: list[TextLine], lower: list[TextLine]) -> bool:
+def is_aligned(upper: list[TextLine], lower: list[TextLine]) -> bool:
+    """Return whether two rows with the same number of cells are rows of one table.
+
+    Args:
+        upper: Cells of the upper row, from left to right.
+        lower: Cells of the lower row.
+    """
     if not _is_separated(lower) or lower[0].y0 - upper[0].y1 > 3 * upper[0].height:
         return False
     # Wide spaces also split lines of justified prose, but not at the same place in two lines.

@@ -16,6 +16,7 @@ from app.ingestion.parsers.formats.pdf.ocr import (
     format_page_ranges,
     list_language_warnings,
 )
+from app.ingestion.parsers.formats.pdf.overprints import remove_overprints
 from app.ingestion.parsers.formats.pdf.pdf_images import PdfImageExtractor, PdfImagePlacement, find_content_images
 from app.ingestion.parsers.formats.pdf.text_line import TextLine
 from app.ingestion.parsers.toolkit.blocks import BlockList
@@ -169,7 +170,7 @@ def _read_text(loaded: Any, page: PdfPage, image_extractor: PdfImageExtractor) -
     finally:
         if page.rotation:
             loaded.set_rotation(page.rotation)
-    page.lines = list(iter_lines(text))
+    page.lines = remove_overprints(list(iter_lines(text)))
     if not page.lines and listed_sizes:
         page.issue = PageIssue.SCAN
     if page.lines and sizes:

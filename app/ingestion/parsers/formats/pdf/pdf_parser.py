@@ -20,7 +20,8 @@ from app.ingestion.parsers.formats.pdf.pdf_images import (
     find_content_images,
     interleave_images,
 )
-from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine
+from app.ingestion.parsers.formats.pdf.running_lines import HEADING_RATIO, remove_running_lines
+from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup
 from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import ImageList
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
@@ -28,20 +29,15 @@ from app.ingestion.parsers.toolkit.text_cleanup import clean_line, clean_text
 from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument, ParserOutOfMemory
 from app.text_normalization import normalize_text
 
-HEADING_RATIO = 1.15
-MARGIN_SHARE = 0.1
 MAX_HEADING_CHARACTERS = 200
 
-_MAX_EDGE_LINES = 3
-_MAX_PAGE_NUMBER_CHARACTERS = 12
-_NUMBERS = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
 _NUMBERING = re.compile(r"^[\W\d_]+")
 _NOT_WORD = re.compile(r"[\W_]+")
 _GENERIC_TITLE = re.compile(r"untitled|microsoft (word|powerpoint)|.*\.(docx?|pptx?|tex|dvi|indd|qxd)$", re.IGNORECASE)
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
-    """Parse a PDF file. Running headers, footers and page numbers are left out.
+    """Parse a PDF file. Repetitions of running headers and footers are left out, and so are page numbers.
 
     Args:
         path: File to read.
@@ -83,7 +79,7 @@ def _parse_document(document: Any, options: ParseOptions) -> ParsedDocument:
     document_pages = read_pages(document, options, PdfImageExtractor(images))
     pages = document_pages.pages
     body = _estimate_body_size(pages)
-    _drop_repeated_lines(pages, body)
+    running_line_warnings = remove_running_lines(pages, body)
     hyphenated = find_hyphenated_words(chain.from_iterable(page.lines for page in pages))
     groups = [(page.number, group) for page in pages for group in _iter_groups(page, hyphenated)]
     headings = _HeadingDetector(_read_outline(document), body, groups)
@@ -97,7 +93,7 @@ def _parse_document(document: Any, options: ParseOptions) -> ParsedDocument:
         blocks.blocks,
         title=_read_title(document) or blocks.find_first_heading(),
         page_count=document.page_count,
-        warnings=list(iter_warnings(document, document_pages, options)),
+        warnings=[*iter_warnings(document, document_pages, options), *running_line_warnings],
         images=images.images,
     )
 
@@ -145,41 +141,6 @@ def _find_most_common_size(pages: Sequence[PdfPage]) -> float:
     for size, characters in exact.items():
         sizes[round(size, 1)] += characters
     return sizes.most_common(1)[0][0] if sizes else 0.0
-
-
-def _drop_repeated_lines(pages: Sequence[PdfPage], body: float) -> None:
-    """Remove running headers and footers: lines with the same words at the same height on many pages.
-
-    Numbers in the lines may differ. Lines in a larger font than the body stay: they are headings, such as "Lesson 1"
-    and "Lesson 2".
-    """
-    min_count = max(3, min(10, round(0.4 * len(pages))))
-    edges = [_find_edge_lines(page.lines, page.height) for page in pages]
-    counts = Counter(key for edge_lines in edges for key in set(edge_lines.values()))
-    for page, edge_lines in zip(pages, edges, strict=True):
-        repeated = {index for index, key in edge_lines.items() if counts[key] >= min_count}
-        page.lines = [
-            line
-            for index, line in enumerate(page.lines)
-            if index not in repeated or line.size * page.size_scale > HEADING_RATIO * body
-        ]
-
-
-def _find_edge_lines(lines: list[TextLine], height: float) -> dict[int, tuple[str, int]]:
-    """Return the lines that may be running headers or footers, by index.
-
-    Such a line is one of the outermost lines of the page, and is in the margin or has little more than a number. The
-    value of a line is its text with masked numbers, and its height in units of 6 points.
-    """
-    order = sorted(range(len(lines)), key=lambda index: lines[index].y0)
-    edge_lines = {}
-    for index in {*order[:_MAX_EDGE_LINES], *order[-_MAX_EDGE_LINES:]}:
-        line = lines[index]
-        words = _NUMBERS.sub("#", clean_line(line.text))
-        is_in_margin = line.y1 < MARGIN_SHARE * height or line.y0 > (1 - MARGIN_SHARE) * height
-        if is_in_margin or ("#" in words and len(words) < _MAX_PAGE_NUMBER_CHARACTERS):
-            edge_lines[index] = (words, round(line.y0 / 6))
-    return edge_lines
 
 
 def _read_outline(document: Any) -> dict[int, dict[str, int]]:
