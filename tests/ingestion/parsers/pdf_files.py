@@ -23,9 +23,7 @@ PROSE = (
 """Lines of prose below a header, different from any header of the tests."""
 
 
-def write_pages(
-    path: Path, pages: Iterable[Sequence[tuple[float, float, str] | tuple[float, float, str, float]]]
-) -> Path:
+def write_pages(path: Path, pages: Iterable[Sequence[tuple[Any, ...]]]) -> Path:
     """Write a PDF file of A4 pages with lines in Helvetica.
 
     Args:
@@ -43,7 +41,7 @@ def write_pages(
     return path
 
 
-def prose(page: int, y: float = 150) -> list[tuple[float, float, str]]:
+def prose(page: int, y: float = 150) -> list[tuple[Any, ...]]:
     """Return four lines of prose that differ from page to page."""
     return [(72, y + 16 * number, f"{line} {page * 7 + number} boats.") for number, line in enumerate(PROSE)]
 
