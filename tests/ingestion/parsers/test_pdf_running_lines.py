@@ -77,7 +77,7 @@ def test_headers_of_left_and_right_pages_are_left_out_but_once(tmp_path: Path) -
     assert (text.count("Harbour handbook"), text.count("Ropes and sails")) == (1, 1)
 
 
-def test_page_number_beside_an_invoice_number_is_left_out(tmp_path: Path) -> None:
+def test_page_number_in_the_row_of_an_invoice_number_is_left_out(tmp_path: Path) -> None:
     pages = [
         [(72, 40, f"Invoice No. {1000 + page}"), (480, 40, f"Page {page} of 6"), *prose(page)] for page in range(1, 7)
     ]

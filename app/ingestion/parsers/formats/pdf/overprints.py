@@ -24,15 +24,15 @@ def remove_overprints(lines: list[TextLine]) -> list[TextLine]:
         below.x0 < above.x1 - 1 and abs(below.y0 - above.y0) < above.size for above, below in pairwise(lines)
     ):
         return lines
-    kept: list[TextLine] = []
+    result: list[TextLine] = []
     places: dict[tuple[str, int], list[TextLine]] = {}
     for line in lines:
-        previous = kept[-1] if kept else None
+        previous = result[-1] if result else None
         if previous and previous.x0 - 1 <= line.x0 < previous.x1 - 1 and _is_same_height(previous, line):
             if _is_printed_over(previous, line):
                 continue
             if _is_printed_over(line, previous):
-                kept[-1] = line
+                result[-1] = line
                 continue
         if line.text in repeated:
             row = int(line.y0 // 8)
@@ -42,8 +42,8 @@ def remove_overprints(lines: list[TextLine]) -> list[TextLine]:
             if any(_is_same_height(copy, line) and abs(copy.x0 - line.x0) <= MAX_SHIFT * line.size for copy in copies):
                 continue
             places.setdefault((line.text, row), []).append(line)
-        kept.append(line)
-    return kept
+        result.append(line)
+    return result
 
 
 def _find_repeated_texts(lines: list[TextLine]) -> set[str]:

@@ -81,7 +81,7 @@ def remove_running_lines(pages: Sequence[PdfPage], body: float) -> list[ServiceW
     default_count = max(3, min(10, round(0.4 * len(pages))))
     edges = [(page, list(_iter_edge_rows(page, body))) for page in pages]
     counts = Counter(key for _, rows in edges for key in {key for row in rows for key in row.keys})
-    removed, seen = 0, set[str]()
+    removed, first_copies = 0, set[str]()
     for page, rows in edges:
         dropped: set[TextLine] = set()
         for row in rows:
@@ -90,10 +90,10 @@ def remove_running_lines(pages: Sequence[PdfPage], body: float) -> list[ServiceW
             texts = [key.text for key in row.keys if counts[key] >= (2 if key.is_marked else default_count)]
             if texts:
                 text = min(texts, key=len)
-                if text in seen or not text:
+                if text in first_copies or not text:
                     dropped.update(row.lines)
                     removed += 1
-                seen.add(text)
+                first_copies.add(text)
         if dropped:
             page.lines = [line for line in page.lines if line not in dropped]
     if not removed:
@@ -110,9 +110,9 @@ def _iter_edge_rows(page: PdfPage, body: float) -> Iterator[_EdgeRow]:
     is_whole = len(ordered) <= 2 * _MAX_EDGE_LINES
     top = group_rows(ordered if is_whole else ordered[:_MAX_EDGE_LINES])
     bottom = top if is_whole else group_rows(ordered[-_MAX_EDGE_LINES:])
-    taken = min(_MAX_EDGE_ROWS, (len(top) + 1) // 2 if is_whole else len(top))
-    rows = [(top[index], top[index + 1 : index + 2]) for index in range(taken)]
-    start = max(taken, len(bottom) - _MAX_EDGE_ROWS) if is_whole else max(0, len(bottom) - _MAX_EDGE_ROWS)
+    top_count = min(_MAX_EDGE_ROWS, (len(top) + 1) // 2 if is_whole else len(top))
+    rows = [(top[index], top[index + 1 : index + 2]) for index in range(top_count)]
+    start = max(top_count, len(bottom) - _MAX_EDGE_ROWS) if is_whole else max(0, len(bottom) - _MAX_EDGE_ROWS)
     rows += [(bottom[index], bottom[max(0, index - 1) : index]) for index in range(start, len(bottom))]
     for row, neighbors in rows:
         is_large = any(line.size * page.size_scale > HEADING_RATIO * body for line in row)
@@ -157,10 +157,10 @@ def _iter_numbered_keys(text: str, is_at_top: bool, height: int, position: int) 
             continue
         groups = match.groupdict()
         is_marked = bool(groups.get("word") or groups.get("name") or groups.get("total"))
-        offset, rest = _read_number(match["number"]) - position, match["rest"].strip()
-        is_title = pattern is _FIRST or (len(rest.split()) > 1 and not _LABEL_END.search(rest))
+        offset, title = _read_number(match["number"]) - position, match["rest"].strip()
+        is_title = pattern is _FIRST or (len(title.split()) > 1 and not _LABEL_END.search(title))
         if is_marked or (abs(offset) <= MAX_OFFSET and is_title):
-            yield _Key(is_at_top, height, rest, offset, is_marked)
+            yield _Key(is_at_top, height, title, offset, is_marked)
 
 
 def _read_number(text: str) -> int:
