@@ -51,6 +51,7 @@ class WarningCode(StrEnum):
     WORDS_LEFT_OUT = "words_left_out", "More than a tenth of the words of a file were left out."
 
     # Documents and previews: titles, images and embedding.
+    CHUNK_SIZES_REDUCED = "chunk_sizes_reduced", "Requested chunk sizes were above what the embedding model reads."
     CHUNKS_NOT_EMBEDDED = (
         "chunks_not_embedded",
         "The embedding model refused some chunks; only the lexical retriever finds them.",

@@ -323,6 +323,94 @@ def test_mcp_invalid_messages_are_refused(
     assert "Traceback" not in reply.text
 
 
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    },
+}
+
+
+@pytest.mark.parametrize("version", [None, "2024-11-05", "2025-03-26"])
+def test_mcp_batch_has_reply_to_each_request(library: Tenant, version: str | None) -> None:
+    headers = {"MCP-Protocol-Version": version} if version else {}
+    batch: list[Any] = [
+        LIST,
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": "two", "method": "tools/call", "params": {"name": "list_knowledge_bases"}},
+        {"jsonrpc": "2.0", "id": 3, "method": "nothing/known"},
+        {"jsonrpc": "2.0", "id": 4},
+        INITIALIZE,
+        17,
+    ]
+    reply = library.admin.post("/mcp", json=batch, headers=headers)
+    assert reply.status_code == 200
+    answers = reply.json()
+    assert [answer["id"] for answer in answers] == [1, "two", 3, 4, 0, None]
+    assert len(answers[0]["result"]["tools"]) == 4
+    assert "default" in answers[1]["result"]["content"][0]["text"]
+    assert [answer["error"]["code"] for answer in answers[2:]] == [-32601, -32600, -32600, -32600]
+
+
+def test_mcp_batch_of_notifications_is_accepted(library: Tenant) -> None:
+    reply = library.admin.post("/mcp", json=[{"jsonrpc": "2.0", "method": "notifications/initialized"}] * 2)
+    assert (reply.status_code, reply.content) == (202, b"")
+
+
+@pytest.mark.parametrize(("version", "count"), [("2025-06-18", 1), ("2026-07-28", 2), (None, 0), (None, 51)])
+def test_mcp_batch_is_refused_by_later_versions_and_above_limit(
+    library: Tenant, version: str | None, count: int
+) -> None:
+    headers = {"MCP-Protocol-Version": version} if version else {}
+    reply = library.admin.post("/mcp", json=[LIST] * count, headers=headers)
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, -32600)
+
+
+def test_mcp_version_with_batches_is_agreed(library: Tenant) -> None:
+    reply = library.admin.post("/mcp", json=INITIALIZE).raise_for_status().json()
+    assert reply["result"]["protocolVersion"] == "2025-03-26"
+
+
+@pytest.mark.parametrize("version", [None, "2025-06-18"])
+@pytest.mark.parametrize("method", ["tools/list", "resources/list", "resources/templates/list"])
+def test_mcp_unknown_cursor_is_invalid_params(library: Tenant, method: str, version: str | None) -> None:
+    headers = {"MCP-Protocol-Version": version} if version else {}
+    for cursor in ("zzz", "", "1"):
+        body = {**LIST, "method": method, "params": {"cursor": cursor}}
+        assert library.admin.post("/mcp", json=body, headers=headers).json()["error"]["code"] == -32602, cursor
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        [1, 2],
+        "text",
+        {},
+        {"jsonrpc": "1.0", "id": 1, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": True, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": None, "method": "tools/list"},
+        {"jsonrpc": "2.0", "id": 1, "method": 5},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": [1]},
+        {"jsonrpc": "2.0", "id": 1, "result": {}, "error": {}},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {}},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 5}},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"cursor": 5}},
+        {"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": []}},
+    ],
+)
+@pytest.mark.parametrize("version", [None, "2025-06-18", "2026-07-28"])
+def test_mcp_error_quotes_no_library(library: Tenant, message: Any, version: str | None) -> None:
+    headers = {"MCP-Protocol-Version": version} if version else {}
+    reply = library.admin.post("/mcp", json=message, headers=headers)
+    assert "error" in (reply.json()[0] if isinstance(reply.json(), list) else reply.json())
+    assert "pydantic" not in reply.text
+    assert "validation error" not in reply.text.lower()
+
+
 def test_mcp_disconnect_cancels_search(fragile: BreakableService, caplog: pytest.LogCaptureFixture) -> None:
     """The connection is closed during the query's embedding; otherwise the search would succeed."""
     tenant = fragile.service.create_tenant("gone")

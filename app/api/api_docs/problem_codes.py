@@ -30,6 +30,7 @@ PATH_PARAMETER_CODES = {
     "vector_store_file": "document_not_found",
     "webhook": "webhook_not_found",
 }
+BODY_CODES = ("unsupported_content_encoding",)
 JSON_BODY_CODES = ("too_many_large_bodies", "large_bodies_busy")
 WRITE_CODES = (
     "conflict", "idempotency_in_progress", "idempotency_key_reused", "idempotency_response_deleted",
@@ -125,6 +126,7 @@ def list_codes(operation: Mapping[str, Any]) -> list[str]:
     codes: Iterable[str] = (
         *COMMON_CODES,
         *(code for name, code in PATH_PARAMETER_CODES.items() if ("path", name) in names),
+        *(BODY_CODES if "requestBody" in operation else ()),
         *(JSON_BODY_CODES if "application/json" in operation.get("requestBody", {}).get("content", {}) else ()),
         *(WRITE_CODES if ("header", "Idempotency-Key") in names else ()),
         *OPERATION_CODES.get(operation["operationId"], ()),

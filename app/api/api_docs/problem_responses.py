@@ -42,6 +42,10 @@ OTHER_PROBLEMS: Mapping[str, tuple[int, str]] = {
     "too_large": (413, "The body is over a limit."),
     "too_many_connections": (429, "The client has too many open connections."),
     "too_many_pages": (422, "The file has more pages than the limit. Split the file."),
+    "unsupported_content_encoding": (
+        415,
+        "The content encoding cannot be decoded. Send the body as gzip or uncompressed.",
+    ),
     "unsupported_media_type": (415, "No parser reads files of this type."),
 }
 DescribeResponse = Callable[[int, str, str], tuple[str, dict[str, Any], Any]]

@@ -8,6 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from app.api.http.content_encoding import ACCEPTED_ENCODINGS, decode_body, find_unsupported_encoding
 from app.api.http.json_limits import DEFAULT_JSON_LIMIT, MAX_JSON_BYTES, JsonValueCounter
 from app.api.http.problems import handle_http_error, handle_unexpected_error
 from app.errors import TooLargeError
@@ -82,7 +83,9 @@ class RequestMiddleware:
 
 
 class BodyLimitMiddleware:
-    """Body limits and last error handler. It runs inside the CORS middleware, so that web pages can read its errors.
+    """Decoding and limits of bodies, and last error handler.
+
+    It runs inside the CORS middleware, so that web pages can read its errors.
 
     It is pure ASGI, so that it buffers no stream.
     """
@@ -109,7 +112,11 @@ class BodyLimitMiddleware:
             await send(message)
 
         try:
-            await self._call_with_body_limit(scope, receive, send_tracked)
+            if (encoding := find_unsupported_encoding(scope)) is not None:
+                response = await handle_http_error(Request(scope), _create_encoding_error(encoding))
+                await response(scope, receive, send_tracked)
+                return
+            await self._call_with_body_limit(scope, decode_body(scope, receive), send_tracked)
         except ClientDisconnect:
             raise
         except Exception as exc:
@@ -153,6 +160,11 @@ class BodyLimitMiddleware:
 def _create_too_large_error(detail: str) -> HTTPException:
     """Create an ``HTTPException``; FastAPI responds with 400 to any other exception while it reads a body."""
     return HTTPException(413, detail, {"Connection": "close"})
+
+
+def _create_encoding_error(encoding: str) -> HTTPException:
+    detail = f"The service cannot decode the content encoding {encoding[:40]!r}. Send the body as gzip or uncompressed."
+    return HTTPException(415, detail, {"Accept-Encoding": ACCEPTED_ENCODINGS})
 
 
 def _find_route_template(scope: Scope) -> str | None:

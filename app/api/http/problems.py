@@ -47,7 +47,7 @@ HTTP_STATUSES: Sequence[tuple[type[AppError], int]] = (
     (UnavailableError, 503),
 )
 # Codes of the framework's own errors.
-HTTP_ERROR_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large"}
+HTTP_ERROR_CODES = {404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "unsupported_content_encoding"}
 OTHER_HTTP_ERROR_CODE = "error"
 PROBLEM_SCHEMA: dict[str, Any] = {
     "title": "Problem",

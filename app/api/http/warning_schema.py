@@ -16,7 +16,10 @@ class WarningOut(BaseModel):
     )
     message: str = Field(description="One sentence for people.", examples=["2 images were not read."])
     count: int | None = Field(
-        None, description="Number of things that the warning is about; null if they were not counted.", examples=[2]
+        None,
+        description="Number of things that the warning is about; left out if they were not counted.",
+        examples=[2],
+        exclude_if=lambda count: count is None,
     )
 
 

@@ -8,11 +8,13 @@ from typing import Any
 
 import anyio
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader
 from app.api.http.problems import PROBLEM_RESPONSE
+from app.api.mcp.messages import MAX_BATCH_MESSAGES, BatchApp, InvalidMessage, parse_messages
 from app.errors import ForbiddenError, TooLargeError, UnsupportedMediaTypeError
 
 MAX_MESSAGE_BYTES = 1024 * 1024
@@ -155,6 +157,23 @@ MESSAGE_SCHEMA: dict[str, Any] = {
 }
 
 
+BODY_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        MESSAGE_SCHEMA,
+        {
+            "type": "array",
+            "items": MESSAGE_SCHEMA,
+            "minItems": 1,
+            "maxItems": MAX_BATCH_MESSAGES,
+            "description": "Batch of messages, up to the version 2025-03-26.",
+        },
+    ]
+}
+
+
+REPLY_EXAMPLE = {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
+
+
 def _describe_error(text: str) -> dict[str, Any]:
     return {"description": text, **PROBLEM_RESPONSE}
 
@@ -164,9 +183,12 @@ def _describe_error(text: str) -> dict[str, Any]:
     summary="Send an MCP message",
     operation_id="send_mcp_message",
     response_class=Response,
-    openapi_extra={"requestBody": {"required": True, "content": {JSON_MEDIA_TYPE: {"schema": MESSAGE_SCHEMA}}}},
+    openapi_extra={"requestBody": {"required": True, "content": {JSON_MEDIA_TYPE: {"schema": BODY_SCHEMA}}}},
     responses={
-        200: {"description": "The JSON-RPC reply", "content": {JSON_MEDIA_TYPE: {"schema": {"type": "object"}}}},
+        200: {
+            "description": "The JSON-RPC reply",
+            "content": {JSON_MEDIA_TYPE: {"schema": {"type": ["object", "array"]}, "example": REPLY_EXAMPLE}},
+        },
         202: {"description": "The notification was accepted"},
         400: {"description": "The body is not a JSON-RPC message, or its protocol version is not supported"},
         401: _describe_error("The key is missing or not valid"),
@@ -182,11 +204,19 @@ def _describe_error(text: str) -> dict[str, Any]:
     },
 )
 async def handle_message(request: Request, _tenant: CurrentReader) -> Response:
-    """Handle one message of the Model Context Protocol, versions 2024-11-05 and later.
+    """Handle one message of the Model Context Protocol, versions 2024-11-05 and later. Up to the version 2025-03-26, a
+    body may also be a batch, a list of at most 50 messages.
 
     The transport is streamable HTTP without sessions, so any replica can answer any message. The tools are `search`,
     `fetch`, `search_knowledge` and `list_knowledge_bases`. The resources are documents as text.
     """
     transport: McpTransport = request.app.state.mcp
     transport.check_request(request)
-    return ForwardedResponse(transport.app, await read_body(request))
+    body = await read_body(request)
+    try:
+        messages = parse_messages(body, request.headers.get("mcp-protocol-version"))
+    except InvalidMessage as exc:
+        return JSONResponse(exc.reply, 400)
+    if isinstance(messages, list):
+        return ForwardedResponse(BatchApp(transport.app, messages), b"")
+    return ForwardedResponse(transport.app, body)

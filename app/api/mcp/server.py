@@ -71,8 +71,17 @@ def _describe_error(error: Exception, ctx: Context) -> tuple[str, dict[str, Any]
     return error.message, facts
 
 
-async def list_tools(ctx: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+def _reject_cursor(params: PaginatedRequestParams | None) -> None:
+    """Raise MCPError if the caller asks for another page of a list that has only one."""
+    if params is not None and params.cursor is not None:
+        raise MCPError(
+            INVALID_PARAMS, "The cursor does not exist: this list has one page.", {"code": "cursor_not_found"}
+        )
+
+
+async def list_tools(ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
     """Return the tools. Their descriptions include the caller's current knowledge bases."""
+    _reject_cursor(params)
     return ListToolsResult(tools=await _await_result(describe_tools(_get_tenant(ctx)), ctx))
 
 
@@ -111,8 +120,9 @@ async def list_resources(ctx: Context, params: PaginatedRequestParams | None) ->
     return await _await_result(resources.list_document_resources(_get_tenant(ctx), cursor), ctx)
 
 
-async def list_resource_templates(_ctx: Context, _params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+async def list_resource_templates(_ctx: Context, params: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
     """Return the templates of addresses: a document, and the rest of a long document."""
+    _reject_cursor(params)
     return resources.RESOURCE_TEMPLATES
 
 

@@ -10,6 +10,7 @@ from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentWrite
 from app.api.http import example_values
 from app.api.http.path_parameters import FileBatchPath, VectorStorePath
 from app.api.http.request_models import Text
+from app.api.openai.chunking_strategy import check_file_chunking
 from app.api.openai.errors import ERROR_RESPONSES
 from app.api.openai.schemas import (
     POLL_HEADERS,
@@ -33,7 +34,7 @@ from app.api.openai.vector_store_files import (
     to_file_status,
     to_vector_store_file_out,
 )
-from app.api.openai.vector_stores import check_chunking, to_file_counts
+from app.api.openai.vector_stores import to_file_counts
 from app.files.batches import MAX_BATCH_FILES, BatchFileState, FileBatchFiles, FileBatchNotFound, FileBatchView
 from app.files.service import FileNotFound
 from app.ids import encode_id
@@ -162,8 +163,9 @@ async def create_vector_store_file_batch(
 ) -> FileBatchOut:
     """Attach many files to a vector store. If a file cannot be attached, only this file fails."""
     view, requested_files = await tenant.knowledge_bases.find(kb), body.list_requested_files()
+    embedders = tenant.knowledge_bases.settings.embedders
     for file in requested_files:
-        check_chunking(view, file.chunking_strategy)
+        check_file_chunking(view, file.chunking_strategy, embedders)
     files = [(decode_path_id("file", file.file_id, FileNotFound), file.attributes) for file in requested_files]
     batch_view = await tenant.file_batches.create(kb, files)
     response.headers.update(POLL_HEADERS)

@@ -1,7 +1,7 @@
 """Files of a vector store, which are documents of its knowledge base: attach, list, read, update, detach."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
@@ -11,6 +11,8 @@ from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentWrite
 from app.api.http import example_values
 from app.api.http.path_parameters import VectorStoreFilePath, VectorStorePath
 from app.api.http.request_models import Text
+from app.api.http.warning_schema import WarningOut, to_warnings_out
+from app.api.openai.chunking_strategy import check_file_chunking
 from app.api.openai.errors import ERROR_RESPONSES
 from app.api.openai.schemas import (
     POLL_HEADERS,
@@ -26,7 +28,7 @@ from app.api.openai.schemas import (
     decode_path_id,
     to_unix_seconds,
 )
-from app.api.openai.vector_stores import IN_PROGRESS_STATUSES, check_chunking
+from app.api.openai.vector_stores import IN_PROGRESS_STATUSES
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import DocumentRow
 from app.documents.types import DocumentNotFound
@@ -35,6 +37,7 @@ from app.files.attachments import format_attachment_id
 from app.files.service import FileNotFound
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
+from app.warnings import ServiceWarning
 
 router = APIRouter(
     prefix="/vector_stores/{kb}/files",
@@ -117,6 +120,12 @@ class VectorStoreFileOut(BaseModel):
         description="Id of the document in the other APIs; null for a file of a batch that is not attached yet.",
         examples=[example_values.DOCUMENT_ID],
     )
+    warnings: list[WarningOut] = Field(
+        [],
+        description="Parts of the request that were changed, such as chunk sizes that the model cannot read. Only the "
+        "response to the request has it.",
+        examples=[[]],
+    )
 
 
 class VectorStoreFileList(OpenAiListResponse[VectorStoreFileOut]):
@@ -185,12 +194,15 @@ def to_file_status(document: DocumentRow) -> VectorStoreFileStatus:
     return _FILE_STATUSES.get(document.status, "in_progress")
 
 
-def to_vector_store_file_out(document: DocumentRow, view: KnowledgeBaseView) -> VectorStoreFileOut:
+def to_vector_store_file_out(
+    document: DocumentRow, view: KnowledgeBaseView, warnings: Sequence[ServiceWarning] = ()
+) -> VectorStoreFileOut:
     """Return a document as a file of a vector store.
 
     Args:
         document: The document.
         view: Knowledge base of the document.
+        warnings: Warnings about the request.
     """
     return VectorStoreFileOut(
         id=format_attachment_id(document),
@@ -203,6 +215,7 @@ def to_vector_store_file_out(document: DocumentRow, view: KnowledgeBaseView) -> 
         chunking_strategy=to_chunking_strategy(view),
         filename=document.source,
         document=encode_id("doc", document.id),
+        warnings=to_warnings_out(warnings),
     )
 
 
@@ -212,11 +225,11 @@ async def create_vector_store_file(
 ) -> VectorStoreFileOut:
     """Attach a file to a vector store: it becomes a document of the knowledge base."""
     view = await tenant.knowledge_bases.find(kb)
-    check_chunking(view, body.chunking_strategy)
+    warnings = check_file_chunking(view, body.chunking_strategy, tenant.knowledge_bases.settings.embedders)
     file_id = decode_path_id("file", body.file_id, FileNotFound)
     document = await tenant.vector_store_files.attach(kb, file_id, body.attributes)
     response.headers.update(POLL_HEADERS)
-    return to_vector_store_file_out(document, view)
+    return to_vector_store_file_out(document, view, warnings)
 
 
 async def resolve_cursor(tenant: TenantServices, kb: str, params: ListParams) -> DocumentRow | None:

@@ -1,6 +1,6 @@
 """Vector stores, which are knowledge bases: create, list, retrieve, update, delete."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -10,6 +10,8 @@ from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentReader
 from app.api.http import example_values
 from app.api.http.path_parameters import VectorStorePath
 from app.api.http.request_models import STORABLE, Text
+from app.api.http.warning_schema import WarningOut, to_warnings_out
+from app.api.openai.chunking_strategy import to_chunking
 from app.api.openai.errors import ERROR_RESPONSES
 from app.api.openai.schemas import (
     ChunkingStrategyRequest,
@@ -25,8 +27,9 @@ from app.errors import ForbiddenError, InvalidInputError
 from app.files.batches import MAX_BATCH_FILES
 from app.files.service import FileNotFound
 from app.ids import decode_id, encode_id
-from app.knowledge_bases.types import Chunking, KnowledgeBaseView, NewKnowledgeBase
+from app.knowledge_bases.types import NewKnowledgeBase
 from app.knowledge_bases.vector_stores import VectorStore
+from app.warnings import ServiceWarning
 
 router = APIRouter(
     prefix="/vector_stores", tags=["openai vector stores"], route_class=AuthenticatedRoute, responses=ERROR_RESPONSES
@@ -123,6 +126,12 @@ class VectorStoreOut(BaseModel):
     knowledge_base: str = Field(
         description="Name of the knowledge base in the other APIs.", examples=[example_values.KNOWLEDGE_BASE_NAME]
     )
+    warnings: list[WarningOut] = Field(
+        [],
+        description="Parts of the request that were changed, such as chunk sizes that the model cannot read. Only the "
+        "response to the request has it.",
+        examples=[[]],
+    )
 
 
 class VectorStoreList(OpenAiListResponse[VectorStoreOut]):
@@ -145,7 +154,7 @@ def to_file_counts(states: Mapping[str, int]) -> FileCountsOut:
     )
 
 
-def _to_vector_store_out(store: VectorStore) -> VectorStoreOut:
+def _to_vector_store_out(store: VectorStore, warnings: Sequence[ServiceWarning] = ()) -> VectorStoreOut:
     row, counts = store.view.row, to_file_counts(store.status_counts)
     return VectorStoreOut(
         id=encode_id("kb", row.id),
@@ -158,6 +167,7 @@ def _to_vector_store_out(store: VectorStore) -> VectorStoreOut:
         file_counts=counts,
         metadata=dict(store.labels),
         knowledge_base=row.name,
+        warnings=to_warnings_out(warnings),
     )
 
 
@@ -165,35 +175,6 @@ def _reject_expiry(expires_after: ExpiresAfterRequest | None) -> None:
     if expires_after is not None:
         message = "Vector stores do not expire. Leave out expires_after, and delete the vector store when it is unused."
         raise InvalidInputError(message, loc=("body", "expires_after"))
-
-
-def _to_chunking(strategy: ChunkingStrategyRequest | None) -> Chunking:
-    """Return the chunking of a new vector store, which applies to all its files. Raises InvalidInputError."""
-    if strategy is None or strategy.static is None:
-        return Chunking()
-    sizes = strategy.static
-    return Chunking(max_tokens=sizes.max_chunk_size_tokens, overlap_tokens=sizes.chunk_overlap_tokens)
-
-
-def check_chunking(view: KnowledgeBaseView, strategy: ChunkingStrategyRequest | None) -> None:
-    """Check that the chunking strategy of a file equals the chunking of its vector store.
-
-    Args:
-        view: Knowledge base of the vector store.
-        strategy: Chunking strategy in the request.
-
-    Raises:
-        InvalidInputError: The chunking strategy differs.
-    """
-    if strategy is None or strategy.static is None:
-        return
-    chunking = view.chunking
-    if (chunking.max_tokens, chunking.overlap_tokens) != tuple(strategy.static.model_dump().values()):
-        message = (
-            f"The chunks of this vector store have at most {chunking.max_tokens} tokens and an overlap of "
-            f"{chunking.overlap_tokens}. A file must have the same chunking_strategy, or none."
-        )
-        raise InvalidInputError(message, loc=("body", "chunking_strategy"))
 
 
 @router.post("", summary="Create a vector store", response_model=VectorStoreOut)
@@ -211,18 +192,19 @@ async def create_vector_store(body: VectorStoreCreate, tenant: CurrentAdmin) -> 
     if len(files) < len(ids):
         raise FileNotFound
     await tenant.files.get_all(files)
+    chunking, warnings = to_chunking(body.chunking_strategy, tenant.knowledge_bases.settings.embedders)
     new = NewKnowledgeBase(
         "",  # made from the title
         title=body.name or None,
         description=body.description,
-        chunking=_to_chunking(body.chunking_strategy),
+        chunking=chunking,
     )
     store = await tenant.vector_stores.create(new, body.metadata or {})
     if files:
         reference = encode_id("kb", store.view.row.id)
         await tenant.file_batches.create(reference, [(file_id, None) for file_id in files])
         store = await tenant.vector_stores.get(reference)
-    return _to_vector_store_out(store)
+    return _to_vector_store_out(store, warnings)
 
 
 @router.get("", summary="List vector stores", response_model=VectorStoreList)

@@ -124,11 +124,13 @@ def attached(client: openai.OpenAI, store: str, leave: str, travel: str) -> None
         client.vector_stores.files.create(
             store,
             file_id=travel,
-            chunking_strategy={
-                "type": "static",
-                "static": {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400},
-            },
+            chunking_strategy={"type": "static", "static": {"max_chunk_size_tokens": 100, "chunk_overlap_tokens": 50}},
         )
+    defaults = client.vector_stores.create(
+        name="Default sizes of OpenAI",
+        chunking_strategy={"type": "static", "static": {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}},
+    )
+    client.vector_stores.delete(defaults.id)
     report("vector store files", attached=2, detached=1)
 
 

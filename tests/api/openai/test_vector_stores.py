@@ -117,9 +117,34 @@ def test_vector_store_chunking_strategy_is_applied(tenant: Tenant) -> None:
     made = tenant.admin.post(STORES, json={"chunking_strategy": static}).json()
     file = attach(tenant.admin, keep(tenant.admin), f"{STORES}/{made['id']}", chunking_strategy=static)
     assert file["chunking_strategy"] == static
-    too_long = {"type": "static", "static": {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}}
-    error = failure(tenant.admin.post(STORES, json={"chunking_strategy": too_long}), 400, "invalid")
-    assert "tokens" in error["message"]
+    other = {"type": "static", "static": {"max_chunk_size_tokens": 50, "chunk_overlap_tokens": 20}}
+    body = {"file_id": keep(tenant.admin, "Another."), "chunking_strategy": other}
+    error = failure(tenant.admin.post(f"{STORES}/{made['id']}/files", json=body), 400, "invalid")
+    assert "at most 100 tokens" in error["message"]
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(800, 400), (4096, 0), (300, 299), (8192, 4096)])
+def test_vector_store_chunk_sizes_above_model_limit_are_reduced(tenant: Tenant, size: int, overlap: int) -> None:
+    static = {"type": "static", "static": {"max_chunk_size_tokens": size, "chunk_overlap_tokens": overlap}}
+    reply = tenant.admin.post(STORES, json={"chunking_strategy": static}).raise_for_status().json()
+    assert [warning["code"] for warning in reply["warnings"]] == ["chunk_sizes_reduced"]
+    assert "reads at most" in reply["warnings"][0]["message"]
+    store = f"{STORES}/{reply['id']}"
+    assert tenant.admin.get(store).json()["warnings"] == []
+    file = attach(tenant.admin, keep(tenant.admin), store, chunking_strategy=static)
+    reduced = file["chunking_strategy"]["static"]
+    assert 0 <= reduced["chunk_overlap_tokens"] < reduced["max_chunk_size_tokens"] < size
+    batch = {"file_ids": [keep(tenant.admin, "Another.")], "chunking_strategy": static}
+    assert tenant.admin.post(f"{store}/file_batches", json=batch).status_code == 200
+
+
+def test_file_with_default_sizes_of_openai_gets_chunking_of_its_store(tenant: Tenant) -> None:
+    static = {"type": "static", "static": {"max_chunk_size_tokens": 800, "chunk_overlap_tokens": 400}}
+    file = attach(tenant.admin, keep(tenant.admin), chunking_strategy=static)
+    assert file["chunking_strategy"]["static"] == {"max_chunk_size_tokens": 170, "chunk_overlap_tokens": 0}
+    body = {"file_id": keep(tenant.admin, "A third text."), "chunking_strategy": static}
+    reply = tenant.admin.post(f"{STORE}/files", json=body).json()
+    assert [warning["code"] for warning in reply["warnings"]] == ["chunk_sizes_reduced"]
 
 
 def test_knowledge_base_key_sees_only_its_files(tenant: Tenant) -> None:
