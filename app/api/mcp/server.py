@@ -74,9 +74,7 @@ def _describe_error(error: Exception, ctx: Context) -> tuple[str, dict[str, Any]
 def _reject_cursor(params: PaginatedRequestParams | None) -> None:
     """Raise MCPError if the caller asks for another page of a list that has only one."""
     if params is not None and params.cursor is not None:
-        raise MCPError(
-            INVALID_PARAMS, "The cursor does not exist: this list has one page.", {"code": "cursor_not_found"}
-        )
+        raise MCPError(INVALID_PARAMS, "The cursor does not exist: this list has one page.", {"code": "invalid"})
 
 
 async def list_tools(ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
