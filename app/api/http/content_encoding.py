@@ -92,9 +92,9 @@ class _GzipReceiver:
                 decoded = self._decoder.decompress(compressed, _PIECE_BYTES)
             except zlib.error as exc:
                 raise _create_invalid_error() from exc
-            rest = self._decoder.unconsumed_tail or self._decoder.unused_data
-            if rest:
-                self._compressed.appendleft(rest)
+            undecoded = self._decoder.unconsumed_tail or self._decoder.unused_data
+            if undecoded:
+                self._compressed.appendleft(undecoded)
             if decoded:
                 return decoded
         return b""
