@@ -12,11 +12,10 @@ from PIL import Image, ImageChops
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.pdf import pdf_parser
 from app.ingestion.parsers.formats.pdf.layout import group_page_lines
-from app.ingestion.parsers.formats.pdf.line_boxes import LineBoxBuilder, compute_table_ranges
+from app.ingestion.parsers.formats.pdf.line_boxes import LineBoxBuilder
 from app.ingestion.parsers.formats.pdf.pages import PdfPage
 from app.ingestion.parsers.formats.pdf.text_line import TextLine
 from app.ingestion.parsers.sandbox.protocol import MAX_BLOCK_LINES
-from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.tree import build_tree
 from app.ingestion.types import DocumentTree, LineLayout
 from tests.ingestion.parsers.images import FITZ, SENTENCE, png, reading, text_image
@@ -154,9 +153,10 @@ def test_pdf_table_rows_have_line_ranges() -> None:
         for y, row in enumerate(words)
     ]
     (group,) = group_page_lines([cell for row in cells for cell in row])
-    text = format_markdown_table(group.rows)
-    ranges = compute_table_ranges(text, len(group.rows))
-    assert [text[start:end] for start, end in ranges] == ["| name | number |", "| amber \\| resin | 1 |", "|  | 2 |"]
+    assert group.text == "| name | number |\n| --- | --- |\n| amber \\| resin | 1 |\n|  | 2 |"
+    assert [group.text[start:end] for start, end in group.ranges] == [
+        "| name | number |",
+        "| amber \\| resin | 1 |",
+        "|  | 2 |",
+    ]
     assert [(line.x0, line.y0, line.x1) for line in group.lines] == [(0, 0, 140), (0, 20, 140), (0, 60, 140)]
-    assert compute_table_ranges("one\ntwo", 1) == [(0, 7)]
-    assert compute_table_ranges("", 0) == []

@@ -21,7 +21,6 @@ from app.ingestion.parsers.formats.pdf.ocr import (
 from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import DAMAGED_ERRORS, FORMATS, ImageList, get_exif_rotation, to_8bit
 from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
-from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.types import BlockKind, CorruptFile, NoTextFound, ParsedDocument, TextTooLong
 from app.warnings import ServiceWarning, WarningCode
 
@@ -155,7 +154,7 @@ def _add_page(image: Image.Image, number: int, ocr_engine: OcrEngine, blocks: Bl
     lines = ocr_engine.read_image(grey.tobytes(), grey.width, grey.height)
     for group in group_page_lines(lines, find_hyphenated_words(lines)):
         if group.rows:
-            blocks.add(BlockKind.TABLE, format_markdown_table(group.rows), page=page)
+            blocks.add(BlockKind.TABLE, group.text, page=page)
         else:
             blocks.add(BlockKind.PARAGRAPH, group.text, page=page)
     return bool(lines)

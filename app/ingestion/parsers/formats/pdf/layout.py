@@ -4,10 +4,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence, Set
 from itertools import accumulate, pairwise
+from math import inf
 
-from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine
+from app.ingestion.parsers.formats.pdf.table_text import PageTable
+from app.ingestion.parsers.formats.pdf.tables import find_tables
+from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine, join_pieces
 from app.ingestion.parsers.toolkit.line_joining import join_lines
-from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 
 BINS = 128
 MIN_COLUMN_SHARE = 0.15
@@ -29,12 +31,19 @@ def find_hyphenated_words(lines: Iterable[TextLine]) -> frozenset[str]:
     return frozenset(word.lower() for line in lines if "-" in line.text for word in _HYPHENATED.findall(line.text))
 
 
-def group_page_lines(lines: Sequence[TextLine], hyphenated: Set[str] = frozenset()) -> Iterator[LayoutGroup]:
+def group_page_lines(
+    lines: Sequence[TextLine],
+    hyphenated: Set[str] = frozenset(),
+    heading_size: float = inf,
+    previous: PageTable | None = None,
+) -> Iterator[LayoutGroup]:
     """Group the lines of a page into paragraphs and tables.
 
     Args:
         lines: Printed lines, in any order.
         hyphenated: Result of ``find_hyphenated_words`` for the document.
+        heading_size: Font size in points from which a line above a table is a heading, not a caption.
+        previous: Table at the end of the page before, which may continue; None if there is none.
 
     Yields:
         The groups in reading order. Vertical text comes last.
@@ -42,7 +51,8 @@ def group_page_lines(lines: Sequence[TextLine], hyphenated: Set[str] = frozenset
     vertical = [line for line in lines if line.is_vertical]
     upright = [line for line in lines if not line.is_vertical] if vertical else lines
     for region in _iter_regions(upright):
-        yield from _iter_groups(group_rows(region), hyphenated)
+        yield from _iter_groups(group_rows(region), hyphenated, heading_size, previous)
+        previous = None
     for line in vertical:
         yield _build_paragraph([line], hyphenated)
 
@@ -135,34 +145,6 @@ def _is_same_row(first: TextLine, second: TextLine) -> bool:
     return overlap > 0 and overlap > 0.5 * min(first.height, second.height)
 
 
-def _iter_groups(rows: list[list[TextLine]], hyphenated: Set[str]) -> Iterator[LayoutGroup]:
-    index, pending = 0, list[TextLine]()
-    while index < len(rows):
-        length = _count_table_rows(rows, index)
-        if length:
-            yield from _iter_paragraphs(pending, hyphenated)
-            pending = []
-            yield _build_table(rows[index : index + length])
-            index += length
-        else:
-            pending.append(_join_row(rows[index]))
-            index += 1
-    yield from _iter_paragraphs(pending, hyphenated)
-
-
-def _count_table_rows(rows: list[list[TextLine]], index: int) -> int:
-    """Return the number of rows of a table that begins at ``index``; 0 if there is no table.
-
-    The rows of a table have the same number of aligned cells. A table has at least three rows.
-    """
-    first, end = rows[index], index + 1
-    if len(first) < 2 or not _is_separated(first):
-        return 0
-    while end < len(rows) and len(rows[end]) == len(first) and is_aligned(rows[end - 1], rows[end]):
-        end += 1
-    return end - index if end - index >= 3 else 0
-
-
 def _is_separated(row: list[TextLine]) -> bool:
     return all(right.x0 - left.x1 > left.size for left, right in pairwise(row))
 
@@ -193,14 +175,15 @@ def _is_stacked(above: TextLine, below: TextLine) -> bool:
     )
 
 
-def _join_row(row: list[TextLine]) -> TextLine:
-    if len(row) == 1:
-        return row[0]
-    largest = max(row, key=lambda line: len(line.text))
-    return TextLine(
-        row[0].x0, min(line.y0 for line in row), row[-1].x1, max(line.y1 for line in row), largest.size,
-        " ".join(line.text for line in row), row[0].block,
-    )  # fmt: skip
+def _iter_groups(
+    rows: list[list[TextLine]], hyphenated: Set[str], heading_size: float, previous: PageTable | None
+) -> Iterator[LayoutGroup]:
+    index = 0
+    for found in find_tables(rows, heading_size, previous):
+        yield from _iter_paragraphs([join_pieces(row) for row in rows[index : found.start]], hyphenated)
+        yield found.table.build_group()
+        index = found.end
+    yield from _iter_paragraphs([join_pieces(row) for row in rows[index:]], hyphenated)
 
 
 def _iter_paragraphs(lines: list[TextLine], hyphenated: Set[str]) -> Iterator[LayoutGroup]:
@@ -219,14 +202,6 @@ def _iter_paragraphs(lines: list[TextLine], hyphenated: Set[str]) -> Iterator[La
 def _build_paragraph(lines: Sequence[TextLine], hyphenated: Set[str]) -> LayoutGroup:
     text, ranges = join_lines((line.text for line in lines), hyphenated)
     return LayoutGroup(text, lines[0].size, lines=lines, ranges=ranges)
-
-
-def _build_table(rows: list[list[TextLine]]) -> LayoutGroup:
-    """Build a table without rows that have no visible text, so that each row is a line of the table's text."""
-    cells = [tuple(clean_line(cell.text) for cell in row) for row in rows]
-    row_indexes = [index for index, row in enumerate(cells) if any(row)]
-    lines = [_join_row(rows[index]) for index in row_indexes]
-    return LayoutGroup("", rows[0][0].size, tuple(cells[index] for index in row_indexes), lines)
 
 
 def _is_paragraph_break(above: TextLine, line: TextLine, right: float) -> bool:

@@ -10,26 +10,6 @@ from app.ingestion.parsers.sandbox.protocol import MAX_BLOCK_LINES, MAX_LINES, M
 from app.ingestion.types import LineLayout
 
 
-def compute_table_ranges(text: str, rows: int) -> Sequence[tuple[int, int]]:
-    """Return the ranges of the rows of a Markdown table, without the line of dashes below the header.
-
-    Args:
-        text: Text of the table.
-        rows: Number of rows, with the header. The text of a single row has no line of dashes.
-
-    Returns:
-        Start and end of each row, as offsets in code points.
-    """
-    if rows < 2:
-        return [(0, len(text))] * rows
-    ranges, start = [], 0
-    for line in text.split("\n"):
-        ranges.append((start, start + len(line)))
-        start += len(line) + 1
-    del ranges[1]
-    return ranges
-
-
 class LineBoxBuilder:
     """Builder of line layouts for the blocks of a document.
 

@@ -12,7 +12,7 @@ from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.pdf.layout import find_hyphenated_words, group_page_lines
-from app.ingestion.parsers.formats.pdf.line_boxes import LineBoxBuilder, compute_table_ranges
+from app.ingestion.parsers.formats.pdf.line_boxes import LineBoxBuilder
 from app.ingestion.parsers.formats.pdf.pages import PdfPage, iter_warnings, read_pages
 from app.ingestion.parsers.formats.pdf.pdf_images import (
     PdfImageExtractor,
@@ -21,11 +21,11 @@ from app.ingestion.parsers.formats.pdf.pdf_images import (
     interleave_images,
 )
 from app.ingestion.parsers.formats.pdf.running_lines import HEADING_RATIO, remove_running_lines
+from app.ingestion.parsers.formats.pdf.table_text import PageTable, find_last_table
 from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup
 from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import ImageList
-from app.ingestion.parsers.toolkit.tables import format_markdown_table
-from app.ingestion.parsers.toolkit.text_cleanup import clean_line, clean_text
+from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument, ParserOutOfMemory
 from app.text_normalization import normalize_text
 
@@ -81,7 +81,7 @@ def _parse_document(document: Any, options: ParseOptions) -> ParsedDocument:
     body = _estimate_body_size(pages)
     running_line_warnings = remove_running_lines(pages, body)
     hyphenated = find_hyphenated_words(chain.from_iterable(page.lines for page in pages))
-    groups = [(page.number, group) for page in pages for group in _iter_groups(page, hyphenated)]
+    groups = list(_iter_groups(pages, hyphenated, HEADING_RATIO * body))
     headings = _HeadingDetector(_read_outline(document), body, groups)
     line_boxes = LineBoxBuilder(pages)
     for number, item in _iter_in_reading_order(pages, groups):
@@ -115,9 +115,16 @@ def _iter_in_reading_order(
             yield page.number, item
 
 
-def _iter_groups(page: PdfPage, hyphenated: Set[str]) -> Iterator[LayoutGroup]:
-    for group in group_page_lines(page.lines, hyphenated):
-        yield group._replace(size=group.size * page.size_scale) if page.is_ocr else group
+def _iter_groups(
+    pages: Sequence[PdfPage], hyphenated: Set[str], heading_size: float
+) -> Iterator[tuple[int, LayoutGroup]]:
+    """Yield the groups of all pages with their page numbers. A table at the end of a page may continue on the next."""
+    last_table: PageTable | None = None
+    for page in pages:
+        groups = list(group_page_lines(page.lines, hyphenated, heading_size / page.size_scale, last_table))
+        last_table = find_last_table(groups)
+        for group in groups:
+            yield page.number, group._replace(size=group.size * page.size_scale) if page.is_ocr else group
 
 
 def _estimate_body_size(pages: Sequence[PdfPage]) -> float:
@@ -192,15 +199,11 @@ class _HeadingDetector:
 def _add_group(
     group: LayoutGroup, page: int, headings: _HeadingDetector, line_boxes: LineBoxBuilder, blocks: BlockList
 ) -> None:
-    if group.rows:
-        text, level, kind = clean_text(format_markdown_table(group.rows)), 0, BlockKind.TABLE
-        ranges = compute_table_ranges(text, len(group.rows))
-    else:
-        text, level, ranges = group.text, headings.get_level(group, page), group.ranges
-        kind = BlockKind.HEADING if level else BlockKind.PARAGRAPH
-    if text:
-        line_layout = line_boxes.build_layout(page, group.lines, ranges)
-        blocks.append(Block(kind, text, level=level, page=page, line_layout=line_layout))
+    level = headings.get_level(group, page)
+    kind = BlockKind.TABLE if group.rows else BlockKind.HEADING if level else BlockKind.PARAGRAPH
+    if group.text:
+        line_layout = line_boxes.build_layout(page, group.lines, group.ranges)
+        blocks.append(Block(kind, group.text, level=level, page=page, line_layout=line_layout))
 
 
 def _read_title(document: Any) -> str | None:

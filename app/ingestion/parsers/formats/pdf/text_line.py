@@ -1,7 +1,10 @@
 """Printed lines of a PDF page, and the groups that they form."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from app.ingestion.parsers.formats.pdf.table_text import PageTable
 
 
 class TextLine(NamedTuple):
@@ -41,11 +44,12 @@ class LayoutGroup(NamedTuple):
     """Paragraph or table of a page, recognized from the positions of its lines.
 
     Attributes:
-        text: Text of a paragraph; empty for a table.
+        text: Text of the paragraph, or of the table with its caption and its footnotes.
         size: Font size of the first line in points.
         rows: Rows of cells of a table; empty for a paragraph.
-        lines: Printed lines; one for each row of a table.
-        ranges: Range of each line in the text of a paragraph, as offsets in code points; empty for a table.
+        lines: Printed lines; one for each printed row of a table.
+        ranges: Range of each line in the text, as offsets in code points.
+        table: Table with the places of its columns; None for a paragraph.
     """
 
     text: str
@@ -53,3 +57,23 @@ class LayoutGroup(NamedTuple):
     rows: tuple[tuple[str, ...], ...] = ()
     lines: Sequence[TextLine] = ()
     ranges: Sequence[tuple[int, int]] = ()
+    table: "PageTable | None" = None
+
+
+def join_pieces(pieces: Sequence[TextLine]) -> TextLine:
+    """Join lines or pieces of lines into one line with their common box.
+
+    Args:
+        pieces: Pieces, in reading order.
+
+    Returns:
+        The line; its font size is that of the piece with the longest text.
+    """
+    if len(pieces) == 1:
+        return pieces[0]
+    largest = max(pieces, key=lambda line: len(line.text))
+    return TextLine(
+        min([line.x0 for line in pieces]), min([line.y0 for line in pieces]),
+        max([line.x1 for line in pieces]), max([line.y1 for line in pieces]),
+        largest.size, " ".join([line.text for line in pieces]), pieces[0].block,
+    )  # fmt: skip
