@@ -95,7 +95,7 @@ def read_cells(row: Sequence[TextLine]) -> list[Cell]:
         row = _join_stacked(row)
     for piece in row:
         text = piece.text
-        if text.isprintable() and "  " not in text and text[-1] != " " and text[0] != " " and len(text) > 3:
+        if len(text) > 3 and text.isprintable() and "  " not in text and text[-1] != " " and text[0] != " ":
             cells.append(Cell(piece.x0, piece.x1, text))  # spaces that do not break are not printable
             has_sign = has_sign or text[-1] in _SIGN
             continue

@@ -44,16 +44,14 @@ def read_row(row: Sequence[TextLine]) -> PrintedRow:
         The row with its cells.
     """
     line = join_pieces(row)
-    if len(row) == 1:
-        return PrintedRow((Cell(line.x0, line.x1, line.text),), line, False)
-    cells = read_cells(row)
-    if len(cells) == 1:
-        return PrintedRow(cells, line, False)
+    cells = read_cells(row) if len(row) > 1 else []
+    if len(cells) < 2:
+        return PrintedRow((Cell(line.x0, line.x1, line.text.strip()),), line, False)
     gaps = [cells[index + 1].x0 - cells[index].x1 for index in range(len(cells) - 1)]
     values = [is_value(cell.text) for cell in cells]
     is_separated = all(gap > 0.8 * line.size or (values[i] and values[i + 1] and gap > 0) for i, gap in enumerate(gaps))
     if not is_separated or any(is_leader(cell.text) for cell in cells):
-        return PrintedRow((Cell(line.x0, line.x1, line.text),), line, False)
+        return PrintedRow((Cell(line.x0, line.x1, line.text.strip()),), line, False)
     return PrintedRow(cells, line, any(values[1:]))
 
 
@@ -113,7 +111,7 @@ def _is_wrapped(above: PrintedRow, row: PrintedRow) -> bool:
     if above.line.y1 + 0.9 * above.line.height < row.line.y0 or is_value(row.cells[0].text):
         return False
     if row.is_single and above.is_single:
-        return row.cells[0].text[0].islower()
+        return row.cells[0].text[:1].islower()
     if not (row.is_single or above.is_single):
         return False
-    return row.cells[0].text[0].islower() and not above.cells[0].text.endswith((":", "."))
+    return row.cells[0].text[:1].islower() and not above.cells[0].text.endswith((":", "."))
