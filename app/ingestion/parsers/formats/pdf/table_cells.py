@@ -74,7 +74,7 @@ def is_value(text: str) -> bool:
 
 
 def is_year(text: str) -> bool:
-    """Return whether a cell is a year, such as ``2023`` or ``FY2024``."""
+    """Return whether a cell is a year, possibly with the letters of a fiscal year before it."""
     return len(text) <= MAX_VALUE_CHARACTERS and _YEAR.fullmatch(text) is not None
 
 

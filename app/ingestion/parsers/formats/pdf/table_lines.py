@@ -40,7 +40,7 @@ _SENTENCE_END = (".", "!", "?", ";", ",")
 
 
 def is_unit(text: str) -> bool:
-    """Return whether a line names a unit, such as ``(in millions, except per share data)`` or ``Unaudited``."""
+    """Return whether a line names a unit, such as millions of dollars, or says that it is unaudited."""
     if len(text) > 120:
         return False
     return _UNIT.match(text) is not None and _UNIT_WORDS.search(text) is not None

@@ -8,6 +8,7 @@ from app.ingestion.parsers.formats.pdf.table_columns import Columns
 from app.ingestion.parsers.formats.pdf.table_lines import is_leader
 from app.ingestion.parsers.formats.pdf.table_text import TableRow
 from app.ingestion.parsers.formats.pdf.text_line import TextLine, join_pieces
+from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 
 
 class PrintedRow(NamedTuple):
@@ -46,7 +47,9 @@ def read_row(row: Sequence[TextLine]) -> PrintedRow:
     line = join_pieces(row)
     cells = read_cells(row) if len(row) > 1 else []
     if len(cells) < 2:
-        return PrintedRow((Cell(line.x0, line.x1, line.text.strip()),), line, False)
+        text = line.text.strip()
+        is_visible = text.isprintable() or bool(clean_line(text))
+        return PrintedRow(cells or (Cell(line.x0, line.x1 if is_visible else line.x0, text),), line, False)
     gaps = [cells[index + 1].x0 - cells[index].x1 for index in range(len(cells) - 1)]
     values = [is_value(cell.text) for cell in cells]
     is_separated = all(gap > 0.8 * line.size or (values[i] and values[i + 1] and gap > 0) for i, gap in enumerate(gaps))

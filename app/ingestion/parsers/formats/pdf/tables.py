@@ -98,6 +98,8 @@ class _TableFinder:
                 break
             if not row.is_single:
                 last, labels, end = row, 0, index + 1
+            elif row.cells[0].x0 >= last.cells[1].x0 - row.line.size and is_value(row.cells[0].text):
+                labels, end = 0, index + 1
             else:
                 labels += 1
                 if labels > MAX_LABEL_ROWS or not self._is_label(row, last):
