@@ -7,7 +7,7 @@ from itertools import accumulate, pairwise
 from math import inf
 
 from app.ingestion.parsers.formats.pdf.table_text import PageTable
-from app.ingestion.parsers.formats.pdf.tables import find_tables
+from app.ingestion.parsers.formats.pdf.unruled_tables import find_tables
 from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine, join_pieces
 from app.ingestion.parsers.toolkit.line_joining import join_lines
 
@@ -179,10 +179,10 @@ def _iter_groups(
     rows: list[list[TextLine]], hyphenated: Set[str], heading_size: float, previous: PageTable | None
 ) -> Iterator[LayoutGroup]:
     index = 0
-    for found in find_tables(rows, heading_size, previous):
-        yield from _iter_paragraphs([join_pieces(row) for row in rows[index : found.start]], hyphenated)
-        yield found.table.build_group()
-        index = found.end
+    for location in find_tables(rows, heading_size, previous):
+        yield from _iter_paragraphs([join_pieces(row) for row in rows[index : location.start]], hyphenated)
+        yield location.table.build_group()
+        index = location.end
     yield from _iter_paragraphs([join_pieces(row) for row in rows[index:]], hyphenated)
 
 

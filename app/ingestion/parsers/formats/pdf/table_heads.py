@@ -49,7 +49,7 @@ def _assign_cells(columns: Columns, cells: Sequence[Cell], above: Sequence[Cell 
             if free is None:
                 owners[columns.find_nearest(cell)] = cell
     for cell in cells:
-        _widen_cell(columns, cell, owners, above)
+        _expand_cell(columns, cell, owners, above)
     return owners
 
 
@@ -61,7 +61,7 @@ def _is_above_all(columns: Columns, cell: Cell) -> bool:
     return abs(left + right - cell.x0 - cell.x1) < 2 * limit * (right - left)
 
 
-def _widen_cell(columns: Columns, cell: Cell, owners: list[Cell | None], above: Sequence[Cell | None]) -> None:
+def _expand_cell(columns: Columns, cell: Cell, owners: list[Cell | None], above: Sequence[Cell | None]) -> None:
     """Give free columns next to a cell to the cell if it is centred above all of them, or below a wider cell."""
     own = [column for column, owner in enumerate(owners) if owner is cell]
     if not own or own[0] == 0:

@@ -35,7 +35,7 @@ MAX_ROW_GAP = 3.0
 """Maximum distance of two rows of a table, in heights of a row."""
 
 
-class FoundTable(NamedTuple):
+class TableLocation(NamedTuple):
     """Table in a sequence of rows, with the indexes of its first row and of the row behind its last row."""
 
     start: int
@@ -45,7 +45,7 @@ class FoundTable(NamedTuple):
 
 def find_tables(
     rows: Sequence[Sequence[TextLine]], heading_size: float, previous: PageTable | None
-) -> list[FoundTable]:
+) -> list[TableLocation]:
     """Find the tables in the rows of a region of a page.
 
     Args:
@@ -70,24 +70,24 @@ class _TableFinder:
         self._previous = previous
         self._floor = 0
 
-    def find_tables(self) -> list[FoundTable]:
-        found: list[FoundTable] = []
+    def find_tables(self) -> list[TableLocation]:
+        locations: list[TableLocation] = []
         index = 0
         while index < len(self._rows):
             if self._rows[index].is_single:
                 index += 1
                 continue
-            end = self._extend_run(index)
+            end = self._find_run_end(index)
             table = self._build_table(index, end)
             if table is None:
                 index += 1
                 continue
-            found.append(table)
+            locations.append(table)
             self._previous = table.table
             index = self._floor = table.end
-        return found
+        return locations
 
-    def _extend_run(self, start: int) -> int:
+    def _find_run_end(self, start: int) -> int:
         """Return the index behind the last row that may be in the same table as the row at ``start``."""
         end, index = start + 1, start + 1
         last = self._rows[start]
@@ -118,7 +118,7 @@ class _TableFinder:
             return True
         return len(cell.text) <= MAX_LABEL_CHARACTERS and cell.x1 <= value_left + row.line.size
 
-    def _build_table(self, start: int, end: int) -> FoundTable | None:
+    def _build_table(self, start: int, end: int) -> TableLocation | None:
         body = next((index for index in range(start, end) if self._is_body(index)), None)
         if body is None:
             return self._build_text_table(start, end)
@@ -137,18 +137,19 @@ class _TableFinder:
 
     def _is_supported(self, start: int, body: int, columns: Columns) -> bool:
         """Return whether a single row with numbers is a table: a header above it, or a table that it continues."""
-        if self._continues(start, columns):
+        if self._is_continuation(start, columns):
             return True
         heads = (self._rows[index] for index in range(start, body))
         return any(
-            len(row.cells) >= 2 and None is not columns.match(row.cells) and self._fills(row, columns) for row in heads
+            len(row.cells) >= 2 and None is not columns.match(row.cells) and self._is_filled(row, columns)
+            for row in heads
         )
 
     @staticmethod
-    def _fills(row: PrintedRow, columns: Columns) -> bool:
+    def _is_filled(row: PrintedRow, columns: Columns) -> bool:
         return len(row.cells) >= len(columns) - 1 >= 1 and -1 not in (columns.match(row.cells) or [-1])
 
-    def _continues(self, start: int, columns: Columns) -> bool:
+    def _is_continuation(self, start: int, columns: Columns) -> bool:
         """Return whether the rows from ``start`` continue the table before them."""
         if self._previous is None or start - self._floor > MAX_LABEL_ROWS:
             return False
@@ -197,7 +198,7 @@ class _TableFinder:
         numbers = [int(cells[-1].text) for cells in rows if cells[-1].text.isdecimal()]
         return len(numbers) == len(rows) and numbers == sorted(numbers) and numbers[-1] < 2000
 
-    def _build_text_table(self, start: int, end: int) -> FoundTable | None:
+    def _build_text_table(self, start: int, end: int) -> TableLocation | None:
         columns = Columns()
         matches: list[int] = []
         for index in range(start, end):
@@ -233,17 +234,17 @@ class _TableFinder:
         offset = min(abs(cell.x0 - left), abs(cell.x1 - right), abs(cell.x0 + cell.x1 - left - right) / 2)
         return offset < 0.5 * size
 
-    def _finish_table(self, start: int, body: int, end: int, columns: Columns) -> FoundTable:
+    def _finish_table(self, start: int, body: int, end: int, columns: Columns) -> TableLocation:
         table = PageTable(columns, size=self._rows[body].line.size)
         caption_start = self._read_head(table, start, body)
         table.rows += read_body(self._rows[body:end], columns)
         if table.head is None and not any(is_unit(line.text) for line in table.caption):
-            self._carry_head(table, caption_start)
+            self._repeat_head(table, caption_start)
         notes_end = find_notes_end([row.line for row in self._rows], end)
         table.notes = [row.line for row in self._rows[end:notes_end]]
-        return FoundTable(caption_start, notes_end, table)
+        return TableLocation(caption_start, notes_end, table)
 
-    def _carry_head(self, table: PageTable, caption_start: int) -> None:
+    def _repeat_head(self, table: PageTable, caption_start: int) -> None:
         previous = self._previous
         if previous is None or caption_start > self._floor or not previous.list_head():
             return
