@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from math import inf
 
 from app.ingestion.parsers.formats.pdf.table_text import PageTable
-from app.ingestion.parsers.formats.pdf.unruled_tables import find_tables
 from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine, join_pieces
+from app.ingestion.parsers.formats.pdf.unruled_tables import find_tables
 from app.ingestion.parsers.toolkit.line_joining import join_lines
 
 BINS = 128
