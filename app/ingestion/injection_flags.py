@@ -7,6 +7,8 @@ a text about prompt injection is flagged too. Clients filter by ``$suspicious`` 
 import re
 from typing import NamedTuple
 
+from app.text_normalization import fold_text
+
 INSTRUCTIONS, MARKUP, HIDDEN = "instructions", "chat_markup", "hidden_text"
 # Invisible characters. Between the letters of a word they hide the word from a pattern.
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200d\u2060\ufeff]")
@@ -23,7 +25,7 @@ class _Pattern(NamedTuple):
     Attributes:
         flag: Flag of a text that the expression matches.
         literal: String that every matching text contains. A search for it takes a hundredth of the expression's time.
-        expression: Regular expression over casefolded text with single spaces.
+        expression: Regular expression over casefolded text in NFKC with single spaces.
     """
 
     flag: str
@@ -76,7 +78,7 @@ def detect_prompt_injection(text: str) -> list[str]:
     Returns:
         The sorted flags, of ``instructions``, ``chat_markup`` and ``hidden_text``. Most texts have none.
     """
-    visible_text = text[:_MAX_SCANNED_CHARACTERS].casefold()
+    visible_text = fold_text(text[:_MAX_SCANNED_CHARACTERS]).casefold()
     if not visible_text.isascii():
         visible_text = _INVISIBLE.sub("", visible_text)
     flags = {

@@ -12,15 +12,14 @@ _ABBREVIATIONS = (
 )
 _NOT_ABBREVIATION = "".join(rf"(?<!\b(?:{words})\.)" for words in _ABBREVIATIONS)
 # A sentence ends with a punctuation mark and white space, except after an abbreviation or before a lower-case letter.
-# Chinese and Japanese need no white space; their ! and ? are ASCII after NFKC. All marks are at the beginning of the
-# expression, so that the search skips from one mark to the next. The search tries each mark of a run in turn. One try
-# reads at most 30 marks ahead, because without a limit a run would take quadratic time. One of the last marks of a
-# longer run ends the sentence.
+# Chinese and Japanese need no white space. All marks are at the beginning of the expression, so that the search skips
+# from one mark to the next. The search tries each mark of a run in turn. One try reads at most 30 marks ahead, because
+# without a limit a run would take quadratic time. One of the last marks of a longer run ends the sentence.
 _SENTENCE_END = re.compile(
-    r"[.!?…؟۔।॥。](?:"
+    r"[.!?…؟۔।॥。！？｡](?:"
     rf"(?:(?<=\.){_NOT_ABBREVIATION}|(?<=[!?…؟۔।॥]))[.!?…]{{0,30}}+[\"'”’»)\]]*+\s++(?=\S)"
-    r"|(?<=[!?。])[!?。]{0,30}[」』”’)\]]{0,30}\s*(?=[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af])"
-    r"|(?<=。)[」』”’)\]]*\s*)"
+    r"|(?<=[!?。！？｡])[!?。！？｡]{0,30}[」』”’)\]）]{0,30}\s*(?=[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af])"
+    r"|(?<=[。｡])[」』”’)\]]*\s*)"
 )
 
 

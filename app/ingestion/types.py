@@ -62,7 +62,7 @@ class Block:
 
     Attributes:
         kind: Kind of the block.
-        text: Clean text: NFKC, without NUL and trailing spaces, not empty. ``BlockList.add`` cleans it. The text of an
+        text: Clean text: NFC, without NUL and trailing spaces, not empty. ``BlockList.add`` cleans it. The text of an
             image is a placeholder for the description that a vision model writes.
         level: Level of a heading, from 1; 0 for any other kind.
         page: Page number from 1; None if the format has no pages.

@@ -14,7 +14,7 @@ import Stemmer
 
 from app.errors import InvalidInputError
 from app.lexical.stop_words import get_stop_words
-from app.text_normalization import normalize_text
+from app.text_normalization import fold_text
 
 DEFAULT_LANGUAGE = "english"
 # Increase the version when any analyzer returns different terms for a text: the version is part of the index identity.
@@ -84,7 +84,7 @@ class Analyzer:
         Returns:
             The terms in the order of the text, with repeats. The parts of an identifier follow the whole identifier.
         """
-        clean = normalize_text(text)
+        clean = fold_text(text)
         if clean.isascii():
             return self._analyze_words(_ASCII_WORD.findall(clean))
         clean = clean.replace("\u2010", "-")  # a hyphen that NFKC does not replace

@@ -7,7 +7,7 @@ from app.lexical.analyzer import DEFAULT_LANGUAGE, get_analyzer, get_auto_analyz
 from app.lexical.detection import detect_language
 from app.lexical.packed_entries import PackedEntries
 from app.lexical.weights import MAX_TERMS, LexicalEntry, TooManyTerms, compute_salt, compute_term_id, iterate_entries
-from app.text_normalization import normalize_text
+from app.text_normalization import fold_text
 from app.threads import raise_if_cancelled
 
 AUTO = "auto"
@@ -69,9 +69,7 @@ def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str) 
         TooManyTerms: A chunk has more than ``MAX_TERMS`` different terms.
     """
     long_indexes = [
-        position
-        for position, text in enumerate(texts)
-        if MAX_TERMS_PER_CHARACTER * len(normalize_text(text)) > MAX_TERMS
+        position for position, text in enumerate(texts) if MAX_TERMS_PER_CHARACTER * len(fold_text(text)) > MAX_TERMS
     ]
     if not long_indexes:
         return
@@ -85,7 +83,7 @@ def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str) 
 def tokenize_query(languages: Sequence[str], text: str) -> list[str]:
     """Return the distinct terms of a query in all the languages, so that it matches documents of each language."""
     if len(languages) > 1:
-        text = _remove_query_stop_words(languages, normalize_text(text))
+        text = _remove_query_stop_words(languages, fold_text(text))
     return list(dict.fromkeys(token for language in languages for token in get_analyzer(language).tokenize(text)))
 
 

@@ -25,6 +25,7 @@ from app.quotas.types import DailyTokenLimitReached
 from app.retrieval import time_budget
 from app.retrieval.search_run import SearchRun, gather, get_failure_reason
 from app.retrieval.types import Query, SearchUnavailable
+from app.text_normalization import normalize_text
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
@@ -157,7 +158,7 @@ class QueryEmbedder:
         return [vectors.get(query, query.vector) for query in queries]
 
     def _get_cached_vectors(self, embedder: Embedder, queries: Sequence[Query]) -> dict[Query, Vector]:
-        texts = {query: query.text for query in queries if query.text is not None}
+        texts = {query: _read_text(query) for query in queries if query.text is not None}
         cached = self.cache.get_many(embedder.identity, self.quotas.db.tenant_id, list(texts.values()))
         return {query: cached[text] for query, text in texts.items() if text in cached}
 
@@ -238,7 +239,7 @@ class QueryEmbedder:
             raise
 
     async def _embed_texts(self, embedder: Embedder, queries: Sequence[Query]) -> Sequence[Vector]:
-        texts = [query.text for query in queries if query.text is not None]
+        texts = [_read_text(query) for query in queries if query.text is not None]
         return await self.cache.embed(embedder, self.quotas.db.tenant_id, texts, charge_tokens=self._charge_tokens)
 
     async def _charge_tokens(self, texts: Sequence[str]) -> None:
@@ -282,6 +283,12 @@ def drop_unusable_queries(
     if queries and not usable_queries:
         raise build_no_usable_queries_error()
     return usable_queries
+
+
+def _read_text(query: Query) -> str:
+    """Return the text of a query in the form in which texts of documents are stored and embedded."""
+    text = query.text or ""
+    return normalize_text(text) or text
 
 
 def build_no_usable_queries_error() -> InvalidInputError:

@@ -17,6 +17,7 @@ from app.ingestion.sentences import find_sentence_spans
         ["It costs 3.50 a piece, or v1.2.3 of it"],
         ["It ends. not here, before a small letter. ", "But here."],
         ["今日は晴れ。", "明日は雨!", "「本当?」", "はい。"],
+        ["今日は晴れ！", "明日は雨？！", "「本当！」", "はい｡", "終わり"],
         ["日本語。", "English follows. ", "Then it ends。"],
         ["यह एक है। ", "यह दो है॥ ", "तीन"],
         ["هل هذا؟ ", "نعم۔ ", "طيب"],

@@ -79,7 +79,7 @@ from app.retrieval.transformers.transformer import normalize_queries
 from app.retrieval.types import Message
 from app.sql_views.types import build_default_view_name
 from app.tenants.types import has_key_format
-from app.text_normalization import normalize_text
+from app.text_normalization import fold_text, normalize_text
 from app.transfer.archive_format import ChunkRecord, NodeRecord, parse_record, read_lines
 from app.transfer.types import ArchiveDamaged
 from app.warnings import is_warning_code
@@ -288,7 +288,8 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.api.http.problems": {"format_validation_errors": _validation_errors},
     "app.api.http.streaming_body": {"parse_content_type": lambda text: parse_content_type(_request(text))},
     "app.api.v1.schemas": {"WebAddress": _address},
-    "app.text_normalization": {"normalize_text": normalize_text},
+    "app.text_normalization": {"normalize_text": normalize_text, "fold_text": fold_text},
+    "app.separate_accents": {"normalize_text": lambda text: normalize_text(text.replace("a", " ¨a´"))},
     "app.documents.upload.provided_chunks": {"encode_chunks": _provided_chunks},
     "app.documents.content.offsets": {"create_utf16_converter": create_utf16_converter},
     "app.documents.upload.text_detection": {

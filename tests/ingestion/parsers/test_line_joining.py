@@ -9,13 +9,14 @@ from app.ingestion.parsers.formats.pdf.layout import find_hyphenated_words
 from app.ingestion.parsers.formats.pdf.text_line import TextLine
 from app.ingestion.parsers.toolkit.line_joining import join_lines
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+from app.separate_accents import compose_accents
 
 # Pieces that cleaning makes longer, shorter or empty, that compose with a neighbour, or that end in a hyphen.
 ALPHABET = [
     *"abzAZ09 \t-.,", "-", "-", "\u2010", "\u2011", "\u00ad", "\u00ad", "ß", "é", "ﬁ", "½", "㎏", "…", "ﷺ", "Ａ",
     "\u3000", "\u0301", "\u0316", "\u0345", "e",
     "\u1100", "\u1161", "\u11a8", "가", "\u200b", "\u200d", "\ufeff", "\x01",
-    "\x0c", "\u2028", "\u00a0", "´", "東", "🦉", "م", "\u094d", "\U0001d400", "\ud800",
+    "\x0c", "\u2028", "\u00a0", "´", "¨", "\u0308", "u", "東", "🦉", "م", "\u094d", "\U0001d400", "\ud800",
 ]  # fmt: skip
 
 
@@ -31,8 +32,9 @@ ALPHABET = [
         (["a dash -", "and more"], "a dash - and more", ["a dash -", "and more"]),
         (["plain  words ", " and\tmore"], "plain words and more", ["plain words", "and more"]),
         (["ef-", "\x01", "ﬁcient"], "efficient", ["ef", "", "ficient"]),
-        (["\u200b", "½ a", ""], "1⁄2 a", ["", "1⁄2 a", ""]),
-        (["e\u00ad", "\u0301a"], "e \u0301a", ["e", "\u0301a"]),
+        (["\u200b", "½ a", ""], "½ a", ["", "½ a", ""]),
+        (["e\u00ad", "\u0301a"], "eá", ["e", "á"]),
+        (["e\u00ad", "´s"], "e ´s", ["e", "´s"]),
         (["a-", "b-", "c"], "abc", ["a", "b", "c"]),
         (["-", "a"], "- a", ["-", "a"]),
         ([], "", []),
@@ -55,7 +57,7 @@ def test_join_lines_random_lines_are_found_again() -> None:
         assert [start == end for _, start, end in lines] == [not line for line, _, _ in lines], ascii(parts)
         filled = [place for place in lines if place[0]]
         for index, (line, start, end) in enumerate(filled):
-            hyphen_gone = line[-1] in "-\u2010" and text[start:end] == line[:-1] and index < len(filled) - 1
+            hyphen_gone = line[-1] in "-\u2010\u2011" and text[start:end] == line[:-1] and index < len(filled) - 1
             dropped += hyphen_gone
             assert text[start:end] == line or hyphen_gone, ascii(parts)
         ends = [0, *(end for _, _, end in filled)]
@@ -65,7 +67,8 @@ def test_join_lines_random_lines_are_found_again() -> None:
         assert (between[0], between[-1]) == ("", ""), ascii(parts)
         assert set(between) <= {"", " "}, ascii(parts)
         assert text == " ".join(text.split())
-        assert unicodedata.is_normalized("NFKC", text), ascii(parts)
+        assert unicodedata.is_normalized("NFC", compose_accents(text)), ascii(parts)
+        assert compose_accents(text) == text, ascii(parts)
     assert dropped > 50
 
 

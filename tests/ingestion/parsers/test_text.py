@@ -100,7 +100,7 @@ def test_decode_text_unknown_encoding_is_detected_with_warning(name: str) -> Non
         ("plain", "plain"),
         ("  two\t spaces \r\nand a break\r", "two spaces\nand a break"),
         ("a\n\n\n \nb", "a\n\nb"),
-        ("ﬁne ② ｆｕｌｌ", "fine 2 full"),
+        ("ﬁne ② ｆｕｌｌ", "fine ② full"),
         ("no\u00adhyphen zero\u200bwidth mark\ufeff", "nohyphen zerowidth mark"),
         ("Auf\u200clage", "Auflage"),
         ("می\u200cخواهم", "می\u200cخواهم"),

@@ -5,9 +5,10 @@ import unicodedata
 from collections.abc import Iterable, Set
 
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+from app.separate_accents import MARKS_BY_ACCENT
 
 _SOFT_HYPHEN = "\u00ad"
-_HYPHENS = ("-", "\u2010")
+_HYPHENS = ("-", "\u2010", "\u2011")
 _MAX_WORD_CHARACTERS = 100
 _LAST_WORD = re.compile(r"\w+$")
 _WORD = re.compile(r"\w+")
@@ -54,9 +55,11 @@ def join_lines(parts: Iterable[str], hyphenated: Set[str] = frozenset()) -> tupl
 def _is_split_word(previous: str, line: str, *, has_soft_hyphen: bool) -> bool:
     """Return whether a word continues from one line to the next.
 
-    False if the characters at the joint form another character in NFKC: joining them would undo the normalization.
+    False if the characters at the joint form another character: joining them would undo the normalization.
     """
-    if unicodedata.combining(line[0]) or not unicodedata.is_normalized("NFKC", previous[-1] + line[0]):
+    if unicodedata.combining(line[0]) or not unicodedata.is_normalized("NFC", previous[-1] + line[0]):
+        return False
+    if previous[-1] in MARKS_BY_ACCENT or line[0] in MARKS_BY_ACCENT:
         return False
     return has_soft_hyphen or (previous[-2:-1].isalpha() and line[0].islower())
 

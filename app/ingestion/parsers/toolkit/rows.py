@@ -162,7 +162,7 @@ def _format_record(header: Row, row: Row, order: Sequence[int]) -> str:
     lines = []
     for column in chain(order, range(len(header), len(row))):
         if column < len(row) and row[column]:
-            name = clean_line(header[column]).rstrip(" :") if column < len(header) else ""
+            name = clean_line(header[column]).rstrip(" :：") if column < len(header) else ""
             lines.append(f"{name[:1].upper()}{name[1:]}: {row[column]}" if name else row[column])
     return "\n".join(lines)
 

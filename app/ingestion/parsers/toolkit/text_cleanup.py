@@ -5,6 +5,7 @@ import re
 from app.text_normalization import normalize_text
 
 _SPACE_RUN = re.compile(r"[^\S\n]+")
+_SPACE_CHARACTER = re.compile(r"[\u00a0\u2000-\u200a\u202f\u205f\u3000]")
 _SPACE_AROUND_BREAK = re.compile(r" ?\n ?")
 # The possessive quantifier and the lookbehind keep the time linear. Without them, long runs of spaces are quadratic.
 _TRAILING_SPACES = re.compile(r"(?<![^\S\n])[^\S\n]++$", re.MULTILINE)
@@ -18,7 +19,7 @@ def clean_text(text: str) -> str:
         text: Extracted text.
 
     Returns:
-        The text in NFKC, without control characters, with single spaces, at most one empty line in a row, and no white
+        The text in NFC, without control characters, with single spaces, at most one empty line in a row, and no white
         space at its ends.
     """
     text = _SPACE_RUN.sub(" ", normalize_text(text))
@@ -46,6 +47,7 @@ def clean_code(text: str) -> str:
         text: Extracted code.
 
     Returns:
-        The code in NFKC, without control characters, trailing spaces, and empty lines at its ends.
+        The code in NFC, without control characters, trailing spaces, and empty lines at its ends. Each space character
+        is an ordinary space.
     """
-    return _TRAILING_SPACES.sub("", normalize_text(text)).strip("\n")
+    return _TRAILING_SPACES.sub("", _SPACE_CHARACTER.sub(" ", normalize_text(text))).strip("\n")

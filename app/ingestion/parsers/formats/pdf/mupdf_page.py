@@ -13,6 +13,12 @@ from typing import Any
 import pymupdf
 from pymupdf import mupdf
 
+from app.ingestion.parsers.formats.pdf.printed_accents import (
+    compose_printed_accents,
+    has_accent,
+    list_printed_lines,
+    read_glyphs,
+)
 from app.ingestion.parsers.formats.pdf.text_line import TextLine
 
 JSON_SCALE = 16.0
@@ -98,12 +104,16 @@ def iter_lines(text: Any) -> Iterator[TextLine]:
     Yields:
         A line that is not empty.
     """
-    for block, raw_line in iter_raw_lines(text):
+    printed_lines: list[Any] | None = None
+    for index, (block, raw_line) in enumerate(iter_raw_lines(text)):
         box = raw_line["bbox"]
         x, y = box["x"] / JSON_SCALE, box["y"] / JSON_SCALE
         words = raw_line["text"]
         if not words.isprintable():  # private-use characters are not printable; the test is faster than translating
             words = words.translate(_BULLETS)
+        if has_accent(words):
+            printed_lines = list_printed_lines(text) if printed_lines is None else printed_lines
+            words = compose_printed_accents(read_glyphs(printed_lines[index]), words)
         yield TextLine(
             x,
             y,

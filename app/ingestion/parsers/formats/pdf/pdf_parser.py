@@ -27,7 +27,7 @@ from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import ImageList
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument, ParserOutOfMemory
-from app.text_normalization import normalize_text
+from app.text_normalization import fold_text
 
 MAX_HEADING_CHARACTERS = 200
 
@@ -165,7 +165,7 @@ def _read_outline(document: Any) -> dict[int, dict[str, int]]:
 
 def _normalize_title(title: str) -> str:
     """Return a title in lowercase, without numbering, spaces and punctuation."""
-    return _NOT_WORD.sub("", _NUMBERING.sub("", normalize_text(title))).casefold()
+    return _NOT_WORD.sub("", _NUMBERING.sub("", fold_text(title))).casefold()
 
 
 class _HeadingDetector:
