@@ -67,5 +67,5 @@ def test_pdf_accent_over_letter_is_composed(printed: str, stored: str, tmp_path:
         "A path /~anna/index and x^e - y~n",
     ],
 )
-def test_pdf_accent_beside_letter_stays(printed: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_pdf_accent_next_to_letter_stays(printed: str, tmp_path: Path, options: ParseOptions) -> None:
     assert _read(tmp_path, options, printed) == printed
