@@ -39,6 +39,12 @@ _PREFIXES = {
     "http://schemas.microsoft.com/office/drawing/2014/chartex": "cx",
     "http://schemas.microsoft.com/office/powerpoint/2018/8/main": "p188",
     "http://purl.org/dc/elements/1.1/": "dc",
+    "http://schemas.microsoft.com/office/drawing/2010/main": "a14",
+    "http://schemas.microsoft.com/office/word/2010/wordml": "w14",
+    f"{_SCHEMAS}/drawingml/2006/wordprocessingDrawing": "wp",
+    f"{_STRICT}/drawingml/wordprocessingDrawing": "wp",
+    f"{_STRICT}/presentationml/main": "p",
+    "urn:schemas-microsoft-com:office:office": "o",
     "urn:schemas-microsoft-com:vml": "v",
 }
 UNREADABLE_ERRORS = (
@@ -97,6 +103,23 @@ class Package:
                     )
                 )
         return relationships
+
+    def list_external_targets(self, part: str) -> dict[str, str]:
+        """Return the targets of a part that are outside of the package, such as web pages, by relationship id.
+
+        Args:
+            part: Name of the part.
+
+        Returns:
+            The targets. They are addresses as the file has them, and nothing loads them.
+        """
+        folder, name = posixpath.split(part)
+        root = self.parse_optional_part(f"{folder.rstrip('/')}/_rels/{name}.rels")
+        return {
+            get_attribute(element, "Id"): get_attribute(element, "Target")
+            for element in iter_children(root)
+            if get_attribute(element, "TargetMode").lower() == "external"
+        }
 
     def read_part(self, part: str) -> bytes:
         """Return the bytes of a part. Raises CorruptFile if it is missing or damaged."""

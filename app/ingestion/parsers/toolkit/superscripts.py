@@ -1,5 +1,8 @@
 """Superscripts and subscripts as plain text, with the same rule in all formats."""
 
+import re
+
+_LETTER_OR_POINT = re.compile(r"[^\W\d]|[./]")
 _SUPERSCRIPTS = str.maketrans("0123456789+-−=()ni", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁼⁽⁾ⁿⁱ")
 _SUBSCRIPTS = str.maketrans("0123456789+-−=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
 
@@ -44,6 +47,8 @@ def _format_raised(text: str, before: str, table: dict[int, int], sign: str) -> 
         return text
     leading, trailing = text[: len(text) - len(text.lstrip())], text[len(text.rstrip()) :]
     if all(ord(character) in table for character in core):
+        return leading + core.translate(table) + trailing
+    if any(character.isdigit() for character in core) and not _LETTER_OR_POINT.search(core):
         return leading + core.translate(table) + trailing
     is_ordinal = before[-1:].isdigit() and core.isalpha() and len(core) <= 3
     is_sign = not any(character.isalnum() for character in core)
