@@ -26,6 +26,11 @@ class WarningCode(StrEnum):
     ATTACHMENTS_NOT_READ = "attachments_not_read", "The attachments of a mail were not read."
     CHAPTERS_NOT_READ = "chapters_not_read", "Damaged chapters of an e-book were not read."
     CHARACTERS_REPLACED = "characters_replaced", "Bytes that are invalid in the file's encoding became U+FFFD."
+    CONTENTS_ENTRIES_REMOVED = (
+        "contents_entries_removed",
+        "Entries of a table of contents were left out, because the text has their headings.",
+    )
+    CONTROLS_NOT_READ = "controls_not_read", "Form controls that keep their value outside of the text were not read."
     DAMAGED_PAGES_NOT_READ = "damaged_pages_not_read", "Damaged pages were not read."
     DAMAGED_PARTS_NOT_READ = "damaged_parts_not_read", "Damaged parts of an Office file were not read."
     DAMAGED_SHEETS_NOT_READ = "damaged_sheets_not_read", "Damaged sheets of a workbook were not read."
@@ -35,19 +40,27 @@ class WarningCode(StrEnum):
     )
     ENCODING_GUESSED = "encoding_guessed", "The encoding is a guess, and the message has its confidence."
     ENCODING_UNKNOWN = "encoding_unknown", "The `encoding` of the upload is unknown, so the encoding was detected."
+    EQUATIONS_NOT_READ = "equations_not_read", "Equations that are embedded objects of an old format were not read."
     FILE_REPAIRED = "file_repaired", "The file is damaged, and only its readable parts were read."
     FONTS_NOT_READABLE = "fonts_not_readable", "The fonts of some pages have no mapping to characters."
     HIDDEN_SHEETS_NOT_READ = "hidden_sheets_not_read", "Hidden sheets of a workbook were not read."
+    HIDDEN_SLIDES_READ = "hidden_slides_read", "Slides that a show hides were read."
+    HIDDEN_TEXT_NOT_READ = "hidden_text_not_read", "Words that the file hides were not read."
     IMAGES_NOT_READ = "images_not_read", "Images in the file were not read."
     LINES_NOT_READ = "lines_not_read", "Damaged lines of a JSON Lines file were not read."
+    MEDIA_NOT_READ = "media_not_read", "Videos and sounds in a file were not read."
     NUL_CHARACTERS_REMOVED = "nul_characters_removed", "NUL characters were removed from the text."
     OCR_LANGUAGES_MISSING = "ocr_languages_missing", "OCR data of some configured languages is not installed."
     OCR_PAGES_NOT_READ = "ocr_pages_not_read", "Pages that need OCR were not read, and the message says why."
     OUTPUTS_NOT_READ = "outputs_not_read", "Outputs of a notebook that only programs show were not read."
     PAGES_WITHOUT_TEXT = "pages_without_text", "OCR found no text on some pages."
     PLUGIN_WARNING = "plugin_warning", "A plugin gave a warning without a code."
+    PROMPTS_NOT_READ = "prompts_not_read", "Prompts in empty form fields were not read."
     REPEATED_LINES_REMOVED = "repeated_lines_removed", "Headers or footers that are equal on the pages were left out."
+    SHAPES_NOT_READ = "shapes_not_read", "Damaged or unknown shapes of slides were not read."
     SLIDES_PARTLY_READ = "slides_partly_read", "Damaged slides were read in part."
+    STRUCK_TEXT_NOT_READ = "struck_text_not_read", "Words that are struck through were not read."
+    SYMBOLS_NOT_READ = "symbols_not_read", "Characters of symbol fonts without an equivalent in Unicode were not read."
     WORDS_LEFT_OUT = "words_left_out", "More than a tenth of the words of a file were left out."
 
     # Documents and previews: titles, images and embedding.

@@ -43,7 +43,7 @@ def best(tenant: Tenant, query: str) -> dict[str, Any]:
 def test_image_is_found_and_downloaded(tenant: Tenant, tmp_path: Path) -> None:
     document = tenant.upload(illustrated.pptx(tmp_path / "ships.pptx"))
     assert document["status"] == "ready"
-    assert document["warnings"] == [{"code": "images_not_read", "message": "1 image was not read."}]
+    assert document["warnings"] == [{"code": "images_not_read", "message": "1 image was not read.", "count": 1}]
     result = best(tenant, "a green square")
     assert result["text"] == "A green square of 120 by 100 dots."
     assert (result["slide"], result["section_titles"]) == (1, ["Ships"])
@@ -98,6 +98,6 @@ def test_image_of_other_tenant_or_deleted_document_is_404(tenant: Tenant, seeing
 def test_images_without_vision_model_are_counted(service: Service, tmp_path: Path) -> None:
     tenant = service.create_tenant()
     document = tenant.upload(illustrated.pptx(tmp_path / "ships.pptx"))
-    assert document["warnings"] == [{"code": "images_not_read", "message": "3 images were not read."}]
+    assert document["warnings"] == [{"code": "images_not_read", "message": "3 images were not read.", "count": 3}]
     listed = tenant.admin.get(f"/v1/knowledge-bases/default/documents/{document['id']}/chunks").json()["items"]
     assert {item["image"] for item in listed} == {None}

@@ -166,7 +166,7 @@ def test_export_and_import_include_images(service: Service) -> None:
 
 
 def test_export_and_import_carry_warnings_of_documents(service: Service) -> None:
-    warnings = [{"code": "images_not_read", "message": "1 image was not read."}]
+    warnings = [{"code": "images_not_read", "message": "1 image was not read.", "count": 1}]
     tenant = service.create_tenant("warnings")
     assert (
         take(tenant, "default", archive_of(ArchiveDocument(["A text."], {"warnings": warnings}))).json()["documents"]

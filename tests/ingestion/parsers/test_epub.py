@@ -65,7 +65,7 @@ def test_epub_book_is_read_in_spine_order(tmp_path: Path, options: ParseOptions)
         (BlockKind.HEADING, 1, "The second chapter"),
         (BlockKind.PARAGRAPH, 0, "Nothing but text."),
     ]
-    assert document.warnings == [ServiceWarning("images_not_read", "2 images were not read.")]
+    assert document.warnings == [ServiceWarning("images_not_read", "2 images were not read.", 2)]
 
 
 def test_epub_older_table_of_contents_gives_titles(tmp_path: Path, options: ParseOptions) -> None:

@@ -151,16 +151,16 @@ PLACE, LOGO_PLACE = (20.0, 20.0, 200.0, 200.0), (300.0, 20.0, 380.0, 100.0)
     ("pages", "warnings"),
     [
         pytest.param(
-            [[(image_file(1), PLACE)]], [ServiceWarning("images_not_read", "1 image was not read.")], id="one"
+            [[(image_file(1), PLACE)]], [ServiceWarning("images_not_read", "1 image was not read.", 1)], id="one"
         ),
         pytest.param(
             [[(image_file(n), PLACE), (image_file(9), LOGO_PLACE)] for n in range(4)],
-            [ServiceWarning("images_not_read", "4 images were not read.")],
+            [ServiceWarning("images_not_read", "4 images were not read.", 4)],
             id="four and a logo on every page",
         ),
         pytest.param(
             [[(image_file(1), PLACE)], [(image_file(1), PLACE)]],
-            [ServiceWarning("images_not_read", "1 image was not read.")],
+            [ServiceWarning("images_not_read", "1 image was not read.", 1)],
             id="one twice",
         ),
         pytest.param([[(image_file(1, side=63), PLACE)]], [], id="an icon"),

@@ -8,4 +8,4 @@ def list_image_warnings(count: int) -> list[ServiceWarning]:
     if not count:
         return []
     message = f"{count} images were not read." if count > 1 else "1 image was not read."
-    return [ServiceWarning(WarningCode.IMAGES_NOT_READ, message)]
+    return [ServiceWarning(WarningCode.IMAGES_NOT_READ, message, count)]
