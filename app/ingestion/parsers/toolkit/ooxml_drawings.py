@@ -1,5 +1,8 @@
 """Text of drawings in Office Open XML files: charts become tables, SmartArt becomes lines."""
 
+import re
+from datetime import date, timedelta
+
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.ooxml import (
     Element,
@@ -7,6 +10,7 @@ from app.ingestion.parsers.toolkit.ooxml import (
     get_attribute,
     get_int_attribute,
     get_tag,
+    is_switched_on,
     iter_children,
     iter_texts,
 )
@@ -18,9 +22,14 @@ _LAYOUT_POINTS = frozenset({"pres", "parTrans", "sibTrans"})
 # Elements whose values are numbers. Digits in any other element are a label: 007 stays 007.
 _NUMBER_TAGS = frozenset({"c:numCache", "c:numLit"})
 
+_EPOCH, _EPOCH_1904 = date(1899, 12, 30), date(1904, 1, 1)
+_MAX_DAYS = 2_900_000
+_PERCENT_CODE = re.compile(r"0(?:\.0+)?%")
+_DATE_CODE = re.compile(r"(?:\[\$-[0-9A-Fa-f]+\])?(?:[dy]+|m+)(?:[-/. ,\\]+(?:[dy]+|m+)){1,2}(?:;@)?", re.IGNORECASE)
+
 
 def add_chart(root: Element, blocks: BlockList, *, slide: int | None = None) -> None:
-    """Add the title of a chart, and a table for each of its plots: one row per category, one column per series.
+    """Add the titles of a chart and its axes, and a table for each plot: one row per category, one column per series.
 
     Only the values that the file contains count. The number of values that it declares is ignored, because a hostile
     file may declare any number.
@@ -37,19 +46,36 @@ def add_chart(root: Element, blocks: BlockList, *, slide: int | None = None) -> 
     area = find_child(root, "c:chart", "c:plotArea")
     if area is None:
         raise CorruptFile
-    blocks.add(BlockKind.PARAGRAPH, "".join(iter_texts(find_child(root, "c:chart", "c:title"), "a:t")), slide=slide)
+    title = "".join(iter_texts(find_child(root, "c:chart", "c:title"), "a:t", "c:v"))
+    blocks.add(BlockKind.PARAGRAPH, title, slide=slide)
+    axes = ("".join(iter_texts(find_child(axis, "c:title"), "a:t", "c:v")).strip() for axis in iter_children(area))
+    blocks.add(BlockKind.PARAGRAPH, "; ".join(axis for axis in axes if axis), slide=slide)
+    start = _EPOCH_1904 if is_switched_on(find_child(root, "c:date1904")) else _EPOCH
     for plot in iter_children(area):
-        blocks.add(BlockKind.TABLE, format_markdown_table(_read_plot_rows(plot)), slide=slide)
+        for rows in _list_plot_tables(plot, start):
+            blocks.add(BlockKind.TABLE, format_markdown_table(rows), slide=slide)
 
 
-def _read_plot_rows(plot: Element) -> list[list[str]]:
-    labels: dict[int, str] = {}
-    columns: list[dict[int, str]] = []
-    headers = [""]
+def _list_plot_tables(plot: Element, start: date) -> list[list[list[str]]]:
+    """Return a table for the series of a plot that have the same categories, and a table for each other series."""
+    groups: list[tuple[dict[int, str], list[str], list[dict[int, str]]]] = []
     for series in iter_children(plot, "c:ser"):
-        labels = labels or _read_points(find_child(series, "c:cat")) or _read_points(find_child(series, "c:xVal"))
-        columns.append(_read_points(find_child(series, "c:val")) or _read_points(find_child(series, "c:yVal")))
-        headers.append("".join(iter_texts(find_child(series, "c:tx"), "c:v")))
+        labels = _read_points(find_child(series, "c:cat"), start) or _read_points(find_child(series, "c:xVal"), start)
+        if not groups or (labels and labels != groups[-1][0]):
+            groups.append((labels, [""], []))
+        _, headers, columns = groups[-1]
+        name = "".join(iter_texts(find_child(series, "c:tx"), "c:v"))
+        headers.append(name)
+        columns.append(
+            _read_points(find_child(series, "c:val"), start) or _read_points(find_child(series, "c:yVal"), start)
+        )
+        if sizes := _read_points(find_child(series, "c:bubbleSize"), start):
+            headers.append(f"{name} size".strip())
+            columns.append(sizes)
+    return [_build_rows(labels, headers, columns) for labels, headers, columns in groups]
+
+
+def _build_rows(labels: dict[int, str], headers: list[str], columns: list[dict[int, str]]) -> list[list[str]]:
     indexes = sorted({index for column in (labels, *columns) for index in column})
     return [
         headers,
@@ -57,22 +83,33 @@ def _read_plot_rows(plot: Element) -> list[list[str]]:
     ]
 
 
-def _read_points(data: Element | None) -> dict[int, str]:
+def _read_points(data: Element | None, start: date) -> dict[int, str]:
     """Return the stored values by index. A category with several levels becomes one text, the outermost level first."""
     points: dict[int, str] = {}
     for point in data.iter() if data is not None else ():
         if get_tag(point) == "c:pt" and (index := get_int_attribute(point, "idx")) is not None:
             text = "".join(iter_texts(point, "c:v"))
-            text = _format_number(text) if get_tag(point.getparent()) in _NUMBER_TAGS else text
+            parent = point.getparent()
+            if get_tag(parent) in _NUMBER_TAGS:
+                code = get_attribute(point, "formatCode") or "".join(
+                    iter_texts(find_child(parent, "c:formatCode"), "c:formatCode")
+                )
+                text = _format_number(text, code, start)
             points[index] = f"{text} {points[index]}" if index in points else text
     return points
 
 
-def _format_number(text: str) -> str:
-    """Format a number with 15 digits, without the rounding errors of binary fractions; return other text unchanged."""
+def _format_number(text: str, code: str, start: date) -> str:
+    """Format a number with 15 digits, without the rounding errors of binary fractions; return other text unchanged.
+
+    A percentage and a date are written as the format code says, a date as year, month and day.
+    """
     try:
-        return f"{float(text):.15g}"
-    except ValueError:
+        number = float(text)
+        if _DATE_CODE.fullmatch(code) and 0 < number < _MAX_DAYS:
+            return (start + timedelta(days=int(number))).isoformat()
+        return f"{number * 100:.15g}%" if _PERCENT_CODE.fullmatch(code) else f"{number:.15g}"
+    except (ValueError, OverflowError):
         return text
 
 
