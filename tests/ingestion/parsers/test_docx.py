@@ -38,7 +38,7 @@ def test_docx_written_by_python_docx_is_read(path: Path, samples: Path, options:
     written.save(str(path))
     document = docx_parser.parse(path, options)
     assert (document.title, document.page_count) == ("Rental terms", None)
-    assert document.warnings == [ServiceWarning("images_not_read", "1 image was not read.")]
+    assert document.warnings == [ServiceWarning("images_not_read", "1 image was not read.", 1)]
     assert shown(document) == [
         ("paragraph", 0, "Northwind"),
         ("heading", 1, "Rental terms"),
@@ -48,7 +48,7 @@ def test_docx_written_by_python_docx_is_read(path: Path, samples: Path, options:
         ("list_item", 0, "- petrol"),
         ("list_item", 0, "1. first"),
         ("list_item", 0, "2. second"),
-        ("table", 0, "| wide | | r0c2 |\n| --- | --- | --- |\n| r1c0 | r1c1 | tall |\n| r2c0 | r2c1 | |"),
+        ("table", 0, "| wide | wide | r0c2 |\n| --- | --- | --- |\n| r1c0 | r1c1 | tall |\n| r2c0 | r2c1 | tall |"),
     ]
 
 
@@ -83,7 +83,7 @@ PICTURE = "<w:drawing><a:graphic><pic:pic/></a:graphic></w:drawing>"
         (run("<w:rPr><w:vanish/></w:rPr>", t("hidden")) + run(t("seen")), "seen"),
         (run('<w:rPr><w:vanish w:val="0"/></w:rPr>', t("seen")), "seen"),
         ("<m:oMath><m:r><m:t>E=mc</m:t></m:r></m:oMath>", "E=mc"),
-        (f"<w:ruby><w:rt>{run(t('kan'))}</w:rt><w:rubyBase>{run(t('漢'))}</w:rubyBase></w:ruby>", "漢"),
+        (f"<w:ruby><w:rt>{run(t('kan'))}</w:rt><w:rubyBase>{run(t('漢'))}</w:rubyBase></w:ruby>", "漢(kan)"),
         (run("<v:shape><v:textpath string='DRAFT'/></v:shape>"), "DRAFT"),
         (f"<w:unknown><w:more>{run(t('kept'))}</w:more></w:unknown>", "kept"),
     ],
@@ -124,9 +124,9 @@ def test_docx_tables_are_read(path: Path, options: ParseOptions) -> None:
     data = data.removesuffix("</w:tbl>") + deleted + held + "</w:tbl>"
     lines = docx_parser.parse(write(path, data), options).blocks[0].text.split("\n")
     assert [line.rstrip("| ") for line in (lines[0], *lines[2:])] == [
-        "| wide | | c",
-        "| tall | 1 2 | in n1 n2 n3 n4",
-        "| | huge",
+        "| wide | wide | c",
+        "| tall | 1 2 | in; n1 n2; n3 n4",
+        "| tall | huge | huge",
         "| held | too",
     ]
 
@@ -217,7 +217,7 @@ def test_docx_charts_and_diagrams_are_read_and_images_counted(path: Path, option
         ("list_item", "Drive"),
         ("table", "| | a |\n| --- | --- |\n| b | b |"),
     ]
-    assert document.warnings == [ServiceWarning("images_not_read", "3 images were not read.")]
+    assert document.warnings == [ServiceWarning("images_not_read", "3 images were not read.", 3)]
 
 
 def test_docx_embedded_documents_are_read_or_counted(path: Path, options: ParseOptions) -> None:
@@ -226,4 +226,6 @@ def test_docx_embedded_documents_are_read_or_counted(path: Path, options: ParseO
     write(path, body, {"word/chunk.html": "<h2>In HTML</h2>", "word/chunk.rtf": "x"}, extra_links=targets)
     document = docx_parser.parse(path, options)
     assert text_of(document) == ["In HTML", "end"]
-    assert document.warnings == [ServiceWarning("embedded_documents_not_read", "2 embedded documents were not read.")]
+    assert document.warnings == [
+        ServiceWarning("embedded_documents_not_read", "2 embedded documents were not read.", 2)
+    ]

@@ -64,7 +64,7 @@ def test_docx_external_parts_are_not_fetched(path: Path, options: ParseOptions) 
     document = docx_parser.parse(write(path, body, extra_links=outside + up + missing), options)
     assert (text_of(document), document.warnings) == (
         ["text"],
-        [ServiceWarning("images_not_read", "1 image was not read.")],
+        [ServiceWarning("images_not_read", "1 image was not read.", 1)],
     )
 
 
@@ -72,7 +72,7 @@ def test_docx_damaged_parts_are_left_out(path: Path, options: ParseOptions) -> N
     document = docx_parser.parse(write(path, p("text"), {"styles": "<w:styles", "numbering": ""}), options)
     assert (text_of(document), document.warnings) == (
         ["text"],
-        [ServiceWarning("damaged_parts_not_read", "2 damaged parts were not read.")],
+        [ServiceWarning("damaged_parts_not_read", "2 damaged parts were not read.", 2)],
     )
 
 

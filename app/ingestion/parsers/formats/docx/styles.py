@@ -60,6 +60,12 @@ class Styles:
             outline = next(self._iter_outline_levels(properties), _MAX_LEVELS)
         return outline + 1 if 0 <= outline < _MAX_LEVELS else 0
 
+    def get_name(self, properties: Element | None) -> str:
+        """Return the name of the style of a paragraph, which is English for built-in styles; else its id."""
+        identifier = get_attribute(find_child(properties, "w:pStyle"), "val") or self._default
+        style = self._styles.get(identifier)
+        return style.name or identifier if style is not None else identifier
+
     def find_numbering(self, properties: Element | None) -> tuple[int | None, int | None, str]:
         """Find the numbering of a paragraph, from the paragraph itself or its styles.
 

@@ -1,16 +1,33 @@
 """Text of a paragraph, cell or note of a Word document, with its text boxes, notes, charts and images."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
+from types import MappingProxyType
 
+from app.ingestion.parsers.formats.docx.fields import CHECKED, UNCHECKED, join_fragment, read_link_address
+from app.ingestion.parsers.formats.docx.run_formats import RunFormats
+from app.ingestion.parsers.formats.docx.run_writer import RunWriter
+from app.ingestion.parsers.formats.docx.visible_parts import (
+    is_left_out,
+    is_prompt,
+    iter_table_parts,
+    iter_visible_children,
+)
+from app.ingestion.parsers.toolkit.alt_text import clean_alt_text
+from app.ingestion.parsers.toolkit.omml import format_equation
 from app.ingestion.parsers.toolkit.ooxml import (
     Element,
     find_child,
     get_attribute,
     get_tag,
     is_switched_on,
-    iter_children,
+    iter_texts,
 )
+from app.ingestion.parsers.toolkit.symbol_fonts import find_symbol
+from app.ingestion.parsers.toolkit.unread_content import UnreadContent
+from app.warnings import WarningCode
 
 _TEXT = frozenset({"w:t", "m:t", "a:t"})
 _MARKS = {"w:tab": "\t", "w:ptab": "\t", "w:br": "\n", "w:cr": "\n", "a:br": "\n", "w:noBreakHyphen": "-"}
@@ -20,13 +37,13 @@ _REFERENCES = {
     "w:commentReference": "comments",
 }
 _IMAGES = frozenset({"pic:pic", "v:imagedata", "cx:chart"})
-_LEFT_OUT = frozenset(
-    {
-        "w:del", "w:moveFrom", "w:pPr", "w:rPr", "w:tblPr", "w:tblGrid", "w:trPr", "w:tcPr", "w:sectPr", "w:sdtPr",
-        "w:rt",
-    }
-)  # fmt: skip
-"""Elements without visible text: deleted and moved text, ruby annotations, and properties."""
+_HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,6}")
+_PRIVATE_START = 0xE000
+_MIN_NESTED_ROWS = 3
+"""Minimum number of rows of a nested table that becomes a table by itself."""
+
+Visit = tuple[Iterator[Element], Callable[[], None] | None]
+"""Children of an element to visit, and a call for their end."""
 
 
 @dataclass(slots=True)
@@ -36,138 +53,275 @@ class DocxContent:
     Attributes:
         text: Text outside of text boxes.
         text_boxes: Elements of the text boxes.
+        nested_tables: Tables inside a cell that are too large to be a part of its text.
         note_references: Kind and id of each footnote, endnote and comment.
         drawing_ids: Relationship ids of charts and diagrams.
         image_ids: Relationship ids of images; an empty string for an image without an id.
+        alt_texts: Alternative texts that are not in the text.
+        is_bold: Whether the element has text, and all of it is bold.
+        size: Size of the largest text in half points; 0 if it is unknown.
     """
 
     text: str = ""
     text_boxes: list[Element] = field(default_factory=list)
+    nested_tables: list[Element] = field(default_factory=list)
     note_references: list[tuple[str, str]] = field(default_factory=list)
     drawing_ids: list[str] = field(default_factory=list)
     image_ids: list[str] = field(default_factory=list)
+    alt_texts: list[str] = field(default_factory=list)
+    is_bold: bool = False
+    size: int = 0
 
 
-def read_content(element: Element) -> DocxContent:
+@dataclass(frozen=True, slots=True)
+class ReadingContext:
+    """Parts of the document that the text of an element depends on.
+
+    Attributes:
+        formats: Formats of runs.
+        links: Addresses of links by relationship id.
+        unread: Counter of the content that is not read.
+        count_label: Function that counts a paragraph of a list, and returns its label.
+    """
+
+    formats: RunFormats
+    links: Mapping[str, str]
+    unread: UnreadContent
+    count_label: Callable[[Element | None], str | None]
+
+
+def read_content(element: Element, context: ReadingContext, *, has_inline_alt_texts: bool = True) -> DocxContent:
     """Read the content of an element and its descendants.
 
     Args:
         element: A paragraph, a cell or a note.
+        context: Parts of the document that the text depends on.
+        has_inline_alt_texts: Whether alternative texts of images are a part of the text.
 
     Returns:
-        The content. Each paragraph inside the element begins on a new line. Text boxes are listed, not read.
+        The content. Each paragraph inside the element begins on a new line, and items of a list in a cell are divided
+        by semicolons. Text boxes and large nested tables are listed, not read.
     """
-    reader = _DocxContentReader()
-    stack = [iter((element,))]
+    reader = _DocxContentReader(element, context, has_inline_alt_texts=has_inline_alt_texts)
+    stack: list[Visit] = [(iter((element,)), None)]
     while stack:
-        item = next(stack[-1], None)
-        if item is None:
-            stack.pop()
-        else:
+        children, leave = stack[-1]
+        item = next(children, None)
+        if item is not None:
             stack.append(reader.visit_element(item))
+            continue
+        stack.pop()
+        if leave is not None:
+            leave()
     return reader.finish()
 
 
-def is_left_out(element: Element, kind: str) -> bool:
-    """Return whether an element is invisible: deleted or hidden text, a deleted table row, or properties.
-
-    ``kind`` is the tag of the element.
-    """
-    if kind == "w:tr":
-        return find_child(element, "w:trPr", "w:del") is not None
-    return kind in _LEFT_OUT or (kind == "w:r" and is_switched_on(find_child(element, "w:rPr", "w:vanish")))
-
-
-def iter_visible_children(element: Element, kind: str) -> Iterator[Element]:
-    """Return the children of an element that Word shows.
-
-    Args:
-        element: The element.
-        kind: Tag of the element.
-
-    Returns:
-        The children of the first alternative, or of the content of a content control, or else of the element. A
-        content control that shows only its placeholder has no children.
-    """
-    if kind == "mc:AlternateContent":
-        chosen = find_child(element, "mc:Choice")
-        return iter(
-            ()
-            if (alternative := chosen if chosen is not None else find_child(element, "mc:Fallback")) is None
-            else alternative
-        )
-    if kind == "w:sdt":
-        is_hint = is_switched_on(find_child(element, "w:sdtPr", "w:showingPlcHdr"))
-        return iter(() if is_hint else iter_children(find_child(element, "w:sdtContent")))
-    return iter(element)
-
-
 class _DocxContentReader:
-    """Collector of the content of an element.
+    """Visitor of the elements of a paragraph, cell or note."""
 
-    The result of a field is text, its code is not. The code of a field that is not closed in its paragraph is text too.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, root: Element, context: ReadingContext, *, has_inline_alt_texts: bool) -> None:
+        self._root = root
+        self._is_cell = get_tag(root) == "w:tc"
+        self._context = context
+        self._has_inline_alt_texts = has_inline_alt_texts
         self._content = DocxContent()
-        self._parts: list[str] = []
-        self._in_code: list[bool] = []
-        self._field_parts: list[str] = []
+        self._writer = RunWriter(context.unread)
+        self._last_is_item = False
+        self._paragraph_style = ""
 
-    def visit_element(self, element: Element) -> Iterator[Element]:
-        """Add the content of an element, and return the children to visit next."""
+    def visit_element(self, element: Element) -> Visit:
+        """Add the content of an element, and return the children to visit next, and a call for their end."""
         kind = get_tag(element)
         if is_left_out(element, kind):
-            return iter(())
+            return iter(()), None
         if kind in _TEXT:
-            self._add_text(element.text or "")
+            self._writer.add_run_text(element.text or "")
         elif kind in _MARKS:
-            self._add_text(_MARKS[kind])
-        elif kind == "w:p":
-            self._end_fields()
-            self._add_text("\n")
-        elif kind == "w:fldChar":
-            self._read_field_mark(get_attribute(element, "fldCharType"))
-        elif kind == "w:txbxContent":
-            self._content.text_boxes.append(element)
-            return iter(())
+            self._writer.add_text(_MARKS[kind])
+        elif kind in _VISITORS:
+            return _VISITORS[kind](self, element)
         else:
             self._add_reference(element, kind)
-        return iter_visible_children(element, kind)
+        return iter_visible_children(element, kind), None
 
     def finish(self) -> DocxContent:
-        self._end_fields()
-        self._content.text = "".join(self._parts).strip("\n")
+        self._content.text = self._writer.finish()
+        self._content.is_bold = self._writer.is_bold
+        self._content.size = self._writer.size
         return self._content
 
+    def visit_paragraph(self, element: Element) -> Visit:
+        self._writer.end_paragraph()
+        properties = find_child(element, "w:pPr")
+        self._paragraph_style = get_attribute(find_child(properties, "w:pStyle"), "val")
+        self._writer.format = self._context.formats.read_format(None, self._paragraph_style)
+        if element is not self._root:
+            label = self._context.count_label(properties)
+            self._writer.set_break("; " if self._is_cell and label is not None and self._last_is_item else "\n")
+            self._last_is_item = label is not None
+            if label not in (None, "", "-"):
+                self._writer.add_text(f"{label} ")
+        return iter(element), None
+
+    def visit_run(self, element: Element) -> Visit:
+        writer = self._writer
+        before = (writer.format, writer.muted_by)
+        writer.start_run(self._context.formats.read_format(find_child(element, "w:rPr"), self._paragraph_style))
+
+        def leave() -> None:
+            writer.format, writer.muted_by = before
+            writer.is_note_mark = False
+
+        return iter(element), leave
+
+    def visit_row(self, element: Element) -> Visit:
+        self._last_is_item = False
+        divider = "; " if self._is_cell else "\n"
+        self._writer.set_break(divider)
+        return iter(element), lambda: self._writer.set_break(divider)
+
+    def visit_table(self, element: Element) -> Visit:
+        rows = list(iter_table_parts(element, "w:tr"))
+        has_columns = any(next(islice(iter_table_parts(row, "w:tc"), 1, None), None) is not None for row in rows)
+        if element is not self._root and len(rows) >= _MIN_NESTED_ROWS and has_columns:
+            self._content.nested_tables.append(element)
+            return iter(()), None
+        return iter(element), None
+
+    def visit_symbol(self, element: Element) -> Visit:
+        code = get_attribute(element, "char")
+        number = int(code, 16) if _HEXADECIMAL.fullmatch(code) else 0
+        symbol = find_symbol(get_attribute(element, "font"), number)
+        if not symbol and 0x20 < number < _PRIVATE_START:
+            symbol = chr(number)
+        if symbol:
+            self._writer.add_symbol(symbol)
+        elif not self._writer.is_silent:
+            self._context.unread.add(WarningCode.SYMBOLS_NOT_READ)
+        return iter(()), None
+
+    def visit_equation(self, element: Element) -> Visit:
+        is_display = get_tag(element) == "m:oMathPara"
+        if is_display:
+            self._writer.set_break("\n")
+        self._writer.add_apart(format_equation(element))
+        if is_display:
+            self._writer.set_break("\n")
+        return iter(()), None
+
+    def visit_link(self, element: Element) -> Visit:
+        address = self._context.links.get(get_attribute(element, "id"), "")
+        return self._visit_linked(element, join_fragment(address, get_attribute(element, "anchor")))
+
+    def visit_simple_field(self, element: Element) -> Visit:
+        return self._visit_linked(element, read_link_address(get_attribute(element, "instr")))
+
+    def _visit_linked(self, element: Element, address: str) -> Visit:
+        return iter(element), self._writer.close_link if self._writer.open_link(address) else None
+
+    def visit_field_mark(self, element: Element) -> Visit:
+        mark = get_attribute(element, "fldCharType")
+        if mark == "begin":
+            self._writer.begin_field(find_child(element, "w:ffData"))
+        elif mark == "separate":
+            self._writer.start_result()
+        elif mark == "end":
+            self._writer.end_field()
+        return iter(()), None
+
+    def visit_field_code(self, element: Element) -> Visit:
+        self._writer.add_field_code(element.text or "")
+        return iter(()), None
+
+    def visit_control(self, element: Element) -> Visit:
+        """Visit a content control. A check box without a sign gets one from its state, and a prompt is counted."""
+        if is_prompt(element) and not self._writer.is_silent:
+            self._context.unread.add(WarningCode.PROMPTS_NOT_READ)
+        box = find_child(element, "w:sdtPr", "w14:checkbox")
+        if box is not None:
+            content = find_child(element, "w:sdtContent")
+            has_sign = content is not None and next(content.iter("{*}t", "{*}sym"), None) is not None
+            if not has_sign:
+                self._writer.add_text(CHECKED if is_switched_on(find_child(box, "w14:checked")) else UNCHECKED)
+        return iter_visible_children(element, "w:sdt"), None
+
+    def visit_ruby(self, element: Element) -> Visit:
+        base, annotation = find_child(element, "w:rubyBase"), find_child(element, "w:rt")
+        self._writer.add_ruby("".join(iter_texts(base, "w:t")), "".join(iter_texts(annotation, "w:t")))
+        return iter(()), None
+
+    def visit_object(self, element: Element) -> Visit:
+        """Count an embedded object or a form control. Its image is not counted."""
+        if next(element.iter("{*}control"), None) is not None:
+            self._context.unread.add(WarningCode.CONTROLS_NOT_READ)
+            return iter(()), None
+        embedded = find_child(element, "o:OLEObject")
+        if embedded is None:
+            return iter(element), None
+        is_equation = get_attribute(embedded, "ProgID").lower().startswith(("equation", "mathtype"))
+        code = WarningCode.EQUATIONS_NOT_READ if is_equation else WarningCode.EMBEDDED_DOCUMENTS_NOT_READ
+        self._context.unread.add(code)
+        return iter(()), None
+
+    def visit_note_reference(self, element: Element) -> Visit:
+        if self._writer.muted_by is None:
+            self._content.note_references.append((_REFERENCES[get_tag(element)], get_attribute(element, "id")))
+        self._writer.is_note_mark = get_attribute(element, "customMarkFollows") in ("1", "true", "on")
+        return iter(()), None
+
+    def visit_text_box(self, element: Element) -> Visit:
+        self._content.text_boxes.append(element)
+        return iter(()), None
+
+    def visit_drawing_name(self, element: Element) -> Visit:
+        if get_attribute(element, "hidden") not in ("1", "true"):
+            self._add_alt_text(get_attribute(element, "descr"))
+        return iter(()), None
+
+    def _add_alt_text(self, alt_text: str) -> None:
+        text = clean_alt_text(alt_text)
+        if text and self._has_inline_alt_texts:
+            self._writer.add_apart(f" {text} ")
+        elif text and not self._writer.is_silent:
+            self._content.alt_texts.append(text)
+
     def _add_reference(self, element: Element, kind: str) -> None:
-        if kind in _REFERENCES:
-            self._content.note_references.append((_REFERENCES[kind], get_attribute(element, "id")))
-        elif kind in _IMAGES:
+        if kind in _IMAGES:
             blip = find_child(element, "pic:blipFill", "a:blip")
             self._content.image_ids.append(get_attribute(blip, "embed") or get_attribute(element, "id"))
+            if kind == "v:imagedata":
+                self._add_alt_text(get_attribute(element.getparent(), "alt"))
         elif kind == "c:chart":
             self._content.drawing_ids.append(get_attribute(element, "id"))
         elif kind == "dgm:relIds":
             self._content.drawing_ids.append(get_attribute(element, "dm"))
         elif kind == "v:textpath":
-            self._add_text("\n" + get_attribute(element, "string") + "\n")
+            self._writer.set_break("\n")
+            self._writer.add_text(get_attribute(element, "string"))
+            self._writer.set_break("\n")
 
-    def _add_text(self, text: str) -> None:
-        (self._field_parts if any(self._in_code) else self._parts).append(text)
 
-    def _read_field_mark(self, mark: str) -> None:
-        if mark == "begin":
-            self._in_code.append(True)
-        elif mark == "separate" and self._in_code:
-            self._in_code[-1] = False
-        elif mark == "end" and self._in_code:
-            self._in_code.pop()
-            if not any(self._in_code):
-                self._field_parts.clear()
-
-    def _end_fields(self) -> None:
-        """Close all fields at the end of a paragraph, and keep the code of fields that are still open as text."""
-        self._parts += self._field_parts
-        self._field_parts.clear()
-        self._in_code.clear()
+_VISITORS: Mapping[str, Callable[[_DocxContentReader, Element], Visit]] = MappingProxyType(
+    {
+        "w:p": _DocxContentReader.visit_paragraph,
+        "w:r": _DocxContentReader.visit_run,
+        "w:tr": _DocxContentReader.visit_row,
+        "w:tbl": _DocxContentReader.visit_table,
+        "w:sym": _DocxContentReader.visit_symbol,
+        "m:oMath": _DocxContentReader.visit_equation,
+        "m:oMathPara": _DocxContentReader.visit_equation,
+        "w:hyperlink": _DocxContentReader.visit_link,
+        "w:fldSimple": _DocxContentReader.visit_simple_field,
+        "w:fldChar": _DocxContentReader.visit_field_mark,
+        "w:instrText": _DocxContentReader.visit_field_code,
+        "w:sdt": _DocxContentReader.visit_control,
+        "w:ruby": _DocxContentReader.visit_ruby,
+        "w:object": _DocxContentReader.visit_object,
+        "w:control": _DocxContentReader.visit_object,
+        "w:footnoteReference": _DocxContentReader.visit_note_reference,
+        "w:endnoteReference": _DocxContentReader.visit_note_reference,
+        "w:commentReference": _DocxContentReader.visit_note_reference,
+        "w:txbxContent": _DocxContentReader.visit_text_box,
+        "wp:docPr": _DocxContentReader.visit_drawing_name,
+    }
+)

@@ -1,0 +1,166 @@
+"""Roles of the blocks of a Word document that are texts_elsewhere only from their neighbors.
+
+A caption becomes a part of its table, a bold line becomes a heading, and an entry of a table of contents is left out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from app.ingestion.types import Block, BlockKind
+
+_TABLE_CAPTION = re.compile(
+    r"(?:table|tab\.|tabelle|tableau|tabla|tabella|tabela|tabel|taulukko|tabell|exhibit|schedule|таблица|πίνακας|表"
+    r"|표|جدول)\s*(?:[A-Z]?\d|[IVX]+\b)",
+    re.IGNORECASE,
+)
+_OTHER_CAPTION = re.compile(
+    r"(?:fig(?:ure|\.)?|abb(?:ildung|\.)?|figura|chart|diagram|diagramm|image|photo|foto|bild|equation|рис(?:унок|\.)?"
+    r"|図|图|圖)\s*\w*\d",
+    re.IGNORECASE,
+)
+_MAX_CAPTION_CHARACTERS = 300
+_MAX_HEADING_CHARACTERS = 100
+_MAX_HEADING_WORDS = 14
+_MAX_HEADING_SHARE = 0.4
+_MAX_HEADING_RUN = 2
+_LARGE = 1.2
+_MIN_PARAGRAPHS_PER_HEADING = 40
+_DATE = re.compile(
+    r"(?:\w+,? )?(?:\d{1,2}\.? \w+,? \d{4}|\w+ \d{1,2}(?:st|nd|rd|th)?,? \d{4}|\w+ \d{4}"
+    r"|\d{1,4}[./-]\d{1,2}[./-]\d{1,4})",
+)
+_WORDS = re.compile(r"\w+")
+_NUMBERS_AROUND = re.compile(r"^(?:\d+[\d.]*\s+)|(?:\s+(?:\d+|[ivxl]+))+$", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class BlockRoles:
+    """Notes about blocks, by their index.
+
+    Attributes:
+        captions: Blocks in the style of a caption.
+        contents: Entries of a table of contents.
+        paragraphs: Sizes in half points of paragraphs of the body, and whether they are bold.
+    """
+
+    captions: set[int] = field(default_factory=set)
+    contents: set[int] = field(default_factory=set)
+    paragraphs: dict[int, tuple[int, bool]] = field(default_factory=dict)
+
+    def apply(self, blocks: Sequence[Block]) -> tuple[list[Block], int]:
+        """Give the blocks their roles.
+
+        Args:
+            blocks: Blocks of the document.
+
+        Returns:
+            The blocks, and the number of entries of tables of contents that were left out.
+        """
+        levels = self._find_bold_headings(blocks)
+        removed = self._find_repeated_entries(blocks)
+        owners = self._find_caption_owners(blocks)
+        captions: dict[int, list[str]] = {}
+        for caption, table in sorted(owners.items()):
+            captions.setdefault(table, []).append(blocks[caption].text)
+        result = []
+        for index, block in enumerate(blocks):
+            if index in removed or index in owners:
+                continue
+            if index in captions:
+                block = replace(block, text="\n".join([*captions[index], block.text]))
+            elif index in levels:
+                block = replace(block, kind=BlockKind.HEADING, level=levels[index])
+            result.append(block)
+        return result, len(removed)
+
+    def _find_caption_owners(self, blocks: Sequence[Block]) -> dict[int, int]:
+        """Return the table of each caption. Most documents have all captions above, or all below their tables."""
+        candidates = [index for index, block in enumerate(blocks) if self._is_table_caption(index, block)]
+        above = [index for index in candidates if _is_table(blocks, index + 1)]
+        below = [index for index in candidates if _is_table(blocks, index - 1)]
+        step = 1 if len(above) >= len(below) else -1
+        owners: dict[int, int] = {}
+        for index in candidates:
+            for offset in (step, -step):
+                if _is_table(blocks, index + offset) and (offset == step or index + offset not in owners.values()):
+                    owners[index] = index + offset
+                    break
+        return owners
+
+    def _is_table_caption(self, index: int, block: Block) -> bool:
+        if block.kind is not BlockKind.PARAGRAPH or len(block.text) > _MAX_CAPTION_CHARACTERS:
+            return False
+        if index in self.captions:
+            return _OTHER_CAPTION.match(block.text) is None
+        return _TABLE_CAPTION.match(block.text) is not None and "\n" not in block.text
+
+    def _find_repeated_entries(self, blocks: Sequence[Block]) -> set[int]:
+        """Return the entries of tables of contents whose words are also a heading or another block."""
+        if not self.contents:
+            return set()
+        texts_elsewhere = {_list_words(block.text) for index, block in enumerate(blocks) if index not in self.contents}
+        texts_elsewhere.discard(())
+        return {index for index in self.contents if _list_words(blocks[index].text) in texts_elsewhere}
+
+    def _find_bold_headings(self, blocks: Sequence[Block]) -> dict[int, int]:
+        """Return the levels of the lines that are headings by their look, if the document has hardly any headings."""
+        heading_count = sum(block.kind is BlockKind.HEADING for block in blocks)
+        texts = [index for index in self.paragraphs if index < len(blocks)]
+        if heading_count > max(1, len(texts) // _MIN_PARAGRAPHS_PER_HEADING):
+            return {}
+        body_size = self._find_body_size(blocks, texts)
+        candidates = [index for index in texts if self._is_heading_line(blocks, index, body_size)]
+        if len(candidates) > _MAX_HEADING_SHARE * len(texts):
+            return {}
+        candidates = _drop_long_runs(candidates, len(blocks))
+        is_large = {index: self._is_large(index, body_size) for index in candidates}
+        base = 2 if heading_count else 1
+        has_both = len(set(is_large.values())) == 2
+        return {index: base + (has_both and not is_large[index]) for index in candidates}
+
+    def _find_body_size(self, blocks: Sequence[Block], texts: Sequence[int]) -> int:
+        sizes: Counter[int] = Counter()
+        for index in texts:
+            sizes[self.paragraphs[index][0]] += len(blocks[index].text)
+        return sizes.most_common(1)[0][0] if sizes else 0
+
+    def _is_large(self, index: int, body_size: int) -> bool:
+        return bool(body_size) and self.paragraphs[index][0] >= _LARGE * body_size
+
+    def _is_heading_line(self, blocks: Sequence[Block], index: int, body_size: int) -> bool:
+        block = blocks[index]
+        text = block.text
+        if block.kind is not BlockKind.PARAGRAPH or not (self.paragraphs[index][1] or self._is_large(index, body_size)):
+            return False
+        words = text.split()
+        is_short = len(text) <= _MAX_HEADING_CHARACTERS and len(words) <= _MAX_HEADING_WORDS and "\n" not in text
+        if not is_short or text[-1] in ".;,…" or text[0] in "•–-*" or index in self.captions:
+            return False
+        if _TABLE_CAPTION.match(text) or _OTHER_CAPTION.match(text) or _DATE.fullmatch(text):
+            return False
+        return sum(character.isalpha() for character in text) >= 2
+
+
+def _is_table(blocks: Sequence[Block], index: int) -> bool:
+    return 0 <= index < len(blocks) and blocks[index].kind is BlockKind.TABLE
+
+
+def _drop_long_runs(candidates: Sequence[int], block_count: int) -> list[int]:
+    """Return the candidates without runs of more than two lines, such as an address, and without a last line."""
+    remaining: list[int] = []
+    run: list[int] = []
+    for index in [*candidates, -1]:
+        if run and index == run[-1] + 1:
+            run.append(index)
+            continue
+        if len(run) <= _MAX_HEADING_RUN:
+            remaining += run
+        run = [index]
+    return [index for index in remaining if index != block_count - 1]
+
+
+def _list_words(text: str) -> tuple[str, ...]:
+    """Return the words of a heading or an entry without its number and its page number."""
+    return tuple(_WORDS.findall(_NUMBERS_AROUND.sub("", " ".join(text.split()[:40])).casefold()))
