@@ -105,9 +105,15 @@ _OFFICE_TYPE_PREFIX = "application/vnd.openxmlformats-officedocument"
 
 PARSERS: Mapping[str, ParserSpec] = _build_registry(
     ParserSpec("application/pdf", ("pdf",), "app.ingestion.parsers.formats.pdf.pdf_parser"),
-    ParserSpec(f"{_OFFICE_TYPE_PREFIX}.presentationml.presentation", ("pptx",), "app.ingestion.parsers.formats.pptx"),
     ParserSpec(
-        f"{_OFFICE_TYPE_PREFIX}.wordprocessingml.document", ("docx",), "app.ingestion.parsers.formats.docx.docx_parser"
+        f"{_OFFICE_TYPE_PREFIX}.presentationml.presentation",
+        ("pptx", "pptm", "ppsx", "ppsm", "potx", "potm"),
+        "app.ingestion.parsers.formats.pptx.pptx_parser",
+    ),
+    ParserSpec(
+        f"{_OFFICE_TYPE_PREFIX}.wordprocessingml.document",
+        ("docx", "docm", "dotx", "dotm"),
+        "app.ingestion.parsers.formats.docx.docx_parser",
     ),
     ParserSpec(f"{_OFFICE_TYPE_PREFIX}.spreadsheetml.sheet", ("xlsx",), "app.ingestion.parsers.formats.spreadsheets"),
     ParserSpec("application/vnd.ms-excel", ("xls",), "app.ingestion.parsers.formats.spreadsheets"),

@@ -13,7 +13,7 @@ from pptx.opc.packuri import PackURI
 from pptx.util import Inches
 
 from app.ingestion.parsers import ParseOptions
-from app.ingestion.parsers.formats import pptx
+from app.ingestion.parsers.formats.pptx import pptx_parser
 from app.ingestion.types import ParsedDocument
 from app.warnings import ServiceWarning
 
@@ -75,7 +75,7 @@ def shape(number: int, text: str) -> str:
 
 def read(presentation: Any, path: Path, options: ParseOptions) -> ParsedDocument:
     presentation.save(str(path / "test.pptx"))
-    return pptx.parse(path / "test.pptx", options)
+    return pptx_parser.parse(path / "test.pptx", options)
 
 
 def shown(document: ParsedDocument) -> list[tuple[str, str, int | None]]:
@@ -116,7 +116,7 @@ def test_pptx_images_and_graphics_are_counted(
     group.shapes.add_picture(str(samples / "photo.png"), Inches(1), Inches(1))
     insert(slide, frame("http://schemas.microsoft.com/office/drawing/2014/chartex"))
     assert read(presentation, tmp_path, options).warnings == [
-        ServiceWarning("images_not_read", "4 images were not read.")
+        ServiceWarning("images_not_read", "4 images were not read.", 4)
     ]
 
 
@@ -139,7 +139,7 @@ def test_pptx_damaged_comments_leave_slide(
     document = read(presentation, tmp_path, options)
     assert (shown(document), document.warnings) == (
         [("heading", "Title", 1)],
-        [ServiceWarning("slides_partly_read", "1 of 1 slides are damaged and were read in part.")],
+        [ServiceWarning("damaged_parts_not_read", "1 damaged part was not read.", 1)],
     )
 
 
