@@ -12,9 +12,10 @@ import pytest
 from PIL import Image
 
 from app.ingestion.parsers import ParseOptions
-from app.ingestion.parsers.formats import image, pptx
+from app.ingestion.parsers.formats import image
 from app.ingestion.parsers.formats.docx import docx_parser
 from app.ingestion.parsers.formats.pdf import pdf_parser
+from app.ingestion.parsers.formats.pptx import pptx_parser
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_list import MAX_SIDE_PIXELS, ImageList
 from app.ingestion.parsers.toolkit.image_transport import MAX_IMAGES, ImageAssembler, iter_image_pieces
@@ -52,7 +53,7 @@ def seen(document: ParsedDocument) -> list[str]:
     ("make", "parse", "order", "unread"),
     [
         (illustrated.pdf, pdf_parser.parse, ["Harbours", "red", "Rivers", "blue"], []),
-        (illustrated.pptx, pptx.parse, ["Ships", "green", "Locks", "blue"], ["1 image was not read."]),
+        (illustrated.pptx, pptx_parser.parse, ["Ships", "green", "Locks", "blue"], ["1 image was not read."]),
         (illustrated.docx, docx_parser.parse, ["Gulls", "red", "Terns", "green", "Again"], []),
     ],
     ids=["pdf", "pptx", "docx"],
@@ -71,7 +72,7 @@ def test_images_are_in_their_sections(
     assert (seen(document), [warning.message for warning in document.warnings]) == (order, unread)
     # An image is below the text that is above it, and has the number of its page or slide.
     at = [block.image_index is not None for block in document.blocks].index(True)
-    assert document.blocks[at - 1].kind is not BlockKind.HEADING or parse is pptx.parse
+    assert document.blocks[at - 1].kind is not BlockKind.HEADING or parse is pptx_parser.parse
     assert {(block.page, block.slide) for block in document.blocks if block.image_index is not None} <= {
         (None, None), (1, None), (2, None), (None, 1), (None, 2),
     }  # fmt: skip
