@@ -77,6 +77,7 @@ class WarningCode(StrEnum):
     )
     PROCESSING_POSTPONED = "processing_postponed", "The document waits, and the message says why."
     SECTION_TITLES_OMITTED = "section_titles_omitted", "Chunks repeat only their innermost section titles."
+    TABLE_HEADS_OMITTED = "table_heads_omitted", "Parts of tables do not repeat the column names of their table."
     TITLE_SHORTENED = "title_shortened", "The title was too long; its rest became a paragraph."
 
     # Searches: queries and their vectors.

@@ -13,6 +13,7 @@ from app.inference.embedding import Embedder, Vectors
 from app.ingestion.chunkers import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
 from app.ingestion.chunkers.registry import load_chunkers
 from app.ingestion.chunkers.toolkit.chunk_validation import validate_chunks
+from app.ingestion.chunkers.toolkit.table_parts import list_table_warnings
 from app.ingestion.title_limits import limit_section_titles
 from app.ingestion.tree import add_sentences, add_topics
 from app.ingestion.types import MAX_CHUNKS, ChunkDraft, ChunkerFailed, DocumentTree, TooManyChunks, TreeNode
@@ -78,7 +79,7 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
         tools: Tools of the embedder, from ``create_chunk_tools``.
 
     Returns:
-        The chunks, and the number of tokens of each chunk's own text.
+        The chunks, and the number of tokens of each chunk's text with the repeated head of its table.
 
     Raises:
         ChunkerFailed: The chunker is missing or fails, or one of its chunks is invalid.
@@ -107,8 +108,9 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
     if len(output.drafts) > MAX_CHUNKS:
         raise TooManyChunks
     add_topics(tree, output.topics)
-    token_counts = tools.count_tokens([draft.text for draft in output.drafts])
+    token_counts = tools.count_tokens([draft.content for draft in output.drafts])
     validate_chunks(tree, output.drafts, token_counts, max_tokens=tools.max_tokens)
+    tree.warnings.extend(list_table_warnings(tree, output.drafts))
     drafts, warnings = limit_section_titles(output.drafts, len(tree.text))
     tree.warnings.extend(warnings)
     return drafts, token_counts
@@ -137,7 +139,7 @@ def _is_draft(draft: Any) -> bool:
         return False
     numbers = (draft.start, draft.end, *draft.node_path)
     positions = (position for position in (draft.page, draft.page_end, draft.slide) if position is not None)
-    texts = (draft.text, *draft.section_titles)
+    texts = (draft.text, *draft.section_titles, *([] if draft.table_head is None else [draft.table_head]))
     return all(isinstance(value, int) for value in (*numbers, *positions)) and all(
         isinstance(value, str) for value in texts
     )

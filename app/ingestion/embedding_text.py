@@ -17,7 +17,7 @@ class ChunkedDocument:
     Attributes:
         tree: Tree of the document.
         drafts: The chunks.
-        token_counts: Number of tokens of each chunk's own text.
+        token_counts: Number of tokens of each chunk's text, with the repeated head of a table.
         texts: Text of each chunk that is embedded and indexed, with title and headings.
         title: Title that the parser found.
         page_count: Number of pages or slides.
@@ -86,17 +86,19 @@ def _drop_oversized_prefixes(
     A chunk that is too long was uploaded with its vector and may have megabytes. Its tokens are counted once, not once
     for each title.
     """
-    long_positions = [at for at, draft in enumerate(drafts) if prefixes[at] and len(draft.text) > LONG_CHUNK_CHARACTERS]
-    counts = count_tokens([drafts[at].text for at in long_positions]) if long_positions else []
+    long_positions = [
+        at for at, draft in enumerate(drafts) if prefixes[at] and len(draft.content) > LONG_CHUNK_CHARACTERS
+    ]
+    counts = count_tokens([drafts[at].content for at in long_positions]) if long_positions else []
     for at, tokens in zip(long_positions, counts, strict=True):
         if tokens > max_tokens:
-            prefixes[at], texts[at] = [], drafts[at].text
+            prefixes[at], texts[at] = [], drafts[at].content
     return [index for index, prefix in enumerate(prefixes) if prefix]
 
 
 def _build_prefix(title: str | None, draft: ChunkDraft) -> list[str]:
     parts = [" ".join(part.split()) for part in (title or "", *draft.section_titles)]
-    beginning = " ".join(draft.text[: sum(map(len, draft.section_titles)) + len(title or "") + 1].split())
+    beginning = " ".join(draft.content[: sum(map(len, draft.section_titles)) + len(title or "") + 1].split())
     unique_parts: list[str] = []
     for part in parts:
         if part and part not in unique_parts:
@@ -109,4 +111,4 @@ def _starts_with(text: str, part: str) -> bool:
 
 
 def _join_prefix(prefix: list[str], draft: ChunkDraft) -> str:
-    return "\n".join(prefix) + "\n\n" + draft.text if prefix else draft.text
+    return "\n".join(prefix) + "\n\n" + draft.content if prefix else draft.content

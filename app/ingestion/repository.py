@@ -45,7 +45,7 @@ class IndexedDocument:
         warnings: Warnings for the owner of the document.
         language: Language of the document's analyzer.
         drafts: The chunks.
-        token_counts: Number of tokens of each chunk's own text.
+        token_counts: Number of tokens of each chunk's text, with the repeated head of a table.
         vectors: Vectors of the chunks, of the shape (chunks, dimensions).
         entries: Term weights of the chunks for the lexical retriever.
         unembedded: Positions of chunks without a vector, because the model refused their text.
@@ -246,7 +246,7 @@ def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
     drafts = indexed.drafts[batch]
     return {
         "ordinals": list(range(batch.start, batch.start + len(drafts))),
-        "contents": [draft.text for draft in drafts],
+        "contents": [draft.content for draft in drafts],
         "starts": [draft.start for draft in drafts],
         "ends": [draft.end for draft in drafts],
         "tokens": list(indexed.token_counts[batch]),
@@ -256,6 +256,7 @@ def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
         "sections": [_encode_json(draft.section_titles) for draft in drafts],
         "paths": [_format_array(draft.node_path) for draft in drafts],
         "metadata": [_encode_json(dict(draft.metadata)) for draft in drafts],
+        "head_lengths": [None if draft.table_head is None else len(draft.table_head) for draft in drafts],
     }
 
 
@@ -284,7 +285,7 @@ def _build_location_metadata(draft: ChunkDraft, node_ids: Mapping[tuple[int, ...
     metadata: dict[str, Any] = (
         {"$node": ancestor_ids} if draft.page is None else {"$node": ancestor_ids, "$page": draft.page}
     )
-    flags = detect_prompt_injection(draft.text)
+    flags = detect_prompt_injection(draft.content)
     return {**metadata, "$suspicious": flags} if flags else metadata
 
 
@@ -347,15 +348,15 @@ with made as (
   select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen
     from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :tokens::int[],
                 :pages::int[], :page_ends::int[], :slides::int[], :sections::jsonb[], :paths::text[],
-                :metadata::jsonb[], :own::jsonb[], :locations::jsonb[], :vectors::halfvec[], :lengths::int[],
-                :terms::sparsevec[], :keys::text[])
+                :metadata::jsonb[], :head_lengths::int[], :own::jsonb[], :locations::jsonb[], :vectors::halfvec[],
+                :lengths::int[], :terms::sparsevec[], :keys::text[])
          u(id, ordinal, content, start_offset, end_offset, tokens, page, page_end, slide, sections, path, metadata,
-           own, place, vector, length, terms, keys)
+           head_length, own, place, vector, length, terms, keys)
 ), chunks as (
   insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
-                     token_count, page, page_end, slide, section_titles, node_path, metadata)
+                     token_count, page, page_end, slide, section_titles, node_path, metadata, table_head_length)
   select :t::uuid, :kb::uuid, :i::uuid, :d::uuid, :v::int, id, ordinal, content, start_offset, end_offset, tokens,
-         page, page_end, slide, sections, path::int4[], metadata from made
+         page, page_end, slide, sections, path::int4[], metadata, head_length from made
 ), dense as (
   insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
   select :t::uuid, :i::uuid, :dim::int, :scope::uuid, id, seen, vector from made where vector is not null

@@ -209,6 +209,7 @@ class ChunkDraft:
         slide: Slide number from 1; None if the format has no slides.
         node_path: Path of the topic that the chunk belongs to, or of the smallest node that contains the chunk.
         metadata: Metadata of this chunk, in addition to the metadata of the document.
+        table_head: Head of the table that the chunk begins in, which the chunk repeats; None for any other chunk.
     """
 
     text: str
@@ -220,6 +221,12 @@ class ChunkDraft:
     slide: int | None = None
     node_path: tuple[int, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    table_head: str | None = None
+
+    @property
+    def content(self) -> str:
+        """Text that readers, the embedding model and the index get: the repeated head of a table, and the text."""
+        return self.text if self.table_head is None else f"{self.table_head}\n{self.text}"
 
 
 class IngestionError(AppError):

@@ -294,8 +294,8 @@ select {n} as call, h.retriever, array_agg(h.chunk_id), array_agg(h.score), arra
 # Metadata is read as text. The driver would decode the JSON of every row, and many rows are ties that become no result.
 _CHUNKS = """
 select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_offset, c.page, c.page_end, c.slide,
-       c.section_titles, c.node_path, c.image_ordinal, c.media_type, l.metadata::text as search_metadata, c.tenant_id,
-       c.document_id, d.chunk_count, d.metadata::text as own, {cosine}
+       c.section_titles, c.node_path, c.image_ordinal, c.media_type, l.metadata::text as search_metadata,
+       c.table_head_length, c.tenant_id, c.document_id, d.chunk_count, d.metadata::text as own, {cosine}
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk c
                       where c.tenant_id = k.tenant_id and c.index_id = k.index_id and c.id = k.id offset 0) c
@@ -329,10 +329,10 @@ _READ_CHUNKS, _READ_CHUNKS_WITH_COSINES = (
 
 def _parse_row(row: Record) -> HitRow:
     """Parse a row of ``_CHUNKS``. The document's metadata is present only if the chunk has metadata that differs."""
-    tenant_id, document_id, chunk_count, own_metadata, cosine = row[15:]
+    table_head_length, tenant_id, document_id, chunk_count, own_metadata, cosine = row[15:]
     metadata = LazyMetadata(row[14])
     document = HitDocument(
         tenant_id, document_id, chunk_count, metadata, None if own_metadata is None else LazyMetadata(own_metadata)
     )
-    chunk_values = (*row[1:14], metadata)
+    chunk_values = (*row[1:14], metadata, table_head_length)
     return HitRow(HitChunk(*chunk_values), document, cosine)

@@ -15,6 +15,7 @@ from app.times import ProvidedTime
 from app.transfer.types import (
     FORMAT,
     FORMAT_VERSION,
+    MAX_CHUNK_CHARACTERS,
     MAX_DOCUMENT_IMAGES,
     MAX_LINE_BYTES,
     MAX_PAGE_NUMBERS,
@@ -58,6 +59,9 @@ _ScopeId = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID_LENGTH), AfterValidator(_check_storable)
 ]
 _Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARACTERS), AfterValidator(_check_storable)]
+_TableHead = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_CHUNK_CHARACTERS), AfterValidator(_check_storable)
+]
 _Uri = Annotated[str, StringConstraints(max_length=MAX_URI_LENGTH), AfterValidator(_check_storable)]
 _WarningCode = Annotated[str, AfterValidator(_check_warning_code)]
 _WarningMessage = Annotated[str, StringConstraints(max_length=MAX_WARNING_LENGTH), AfterValidator(_check_storable)]
@@ -114,10 +118,11 @@ class ImageRecord(ArchiveRecord):
 
 
 class WarningRecord(ArchiveRecord):
-    """A warning of the document."""
+    """A warning of the document. ``count`` is the number of things that the warning is about, if they were counted."""
 
     code: _WarningCode
     message: _WarningMessage
+    count: _Number | None = None
 
 
 class DocumentRecord(ArchiveRecord):
@@ -180,7 +185,10 @@ class PageRecord(ArchiveRecord):
 
 
 class ChunkRecord(ArchiveRecord):
-    """A chunk: its range of the text and its attributes. ``embedded`` is True if the chunk has a vector."""
+    """A chunk: its range of the text and its attributes. ``embedded`` is True if the chunk has a vector.
+
+    ``table_head`` is the head of the table that the chunk begins inside of, and that its text repeats.
+    """
 
     start: _Number
     end: _Number
@@ -192,6 +200,7 @@ class ChunkRecord(ArchiveRecord):
     slide: _PositiveNumber | None = None
     metadata: _Metadata = Field(default_factory=dict)
     image: _Number | None = None
+    table_head: _TableHead | None = None
     embedded: bool = True
 
 

@@ -203,13 +203,14 @@ class ChunkValidator:
         """
         if not chunk.start < chunk.end <= self._characters or chunk.path not in self._tree_validator:
             raise ArchiveDamaged(f"{location}: a chunk of the archive does not belong to its document.")
-        if chunk.tokens > MAX_TOKENS_PER_CHARACTER * (chunk.end - chunk.start):
+        length = chunk.end - chunk.start + len(chunk.table_head or "")
+        if chunk.tokens > MAX_TOKENS_PER_CHARACTER * length:
             raise ArchiveDamaged(f"{location}: a chunk of the archive has more tokens than its text can have.")
-        if chunk.end - chunk.start > MAX_CHUNK_CHARACTERS:
+        if length > MAX_CHUNK_CHARACTERS:
             raise ArchiveDamaged(f"{location}: a chunk has more than {MAX_CHUNK_CHARACTERS} characters.")
         if chunk.image is not None and chunk.image not in self._image_numbers:
             raise ArchiveDamaged(f"{location}: a chunk of the archive refers to an image that is not in it.")
-        self._remaining_characters -= chunk.end - chunk.start
+        self._remaining_characters -= length
         if self._remaining_characters < 0:
             raise ArchiveDamaged(f"{location}: the chunks repeat the text more than {MAX_OVERLAP_FACTOR} times.")
         self.count += 1

@@ -122,6 +122,7 @@ class DocumentStructure:
                 slide=chunk.slide,
                 node_path=chunk.path,
                 metadata={key: value for key, value in chunk.metadata.items() if key not in self.enforced_keys},
+                table_head=chunk.table_head,
             )
         )
 

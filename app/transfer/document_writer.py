@@ -139,7 +139,7 @@ class DocumentWriter:
         Raises:
             DocumentNotWritable: A chunk does not belong to the text or the tree, or there are too many.
         """
-        if any(row["content"] != self.text[row["start_offset"] : row["end_offset"]] for row in rows):
+        if any(_get_own_text(row) != self.text[row["start_offset"] : row["end_offset"]] for row in rows):
             raise DocumentNotWritable("its chunks do not belong to its text")
         if any(tuple(row["node_path"]) not in self._written_paths for row in rows):
             raise DocumentNotWritable("its chunks do not belong to its tree")
@@ -239,6 +239,12 @@ def _encode_page(row: Record) -> bytes:
     ).to_json_line()
 
 
+def _get_own_text(row: Record) -> str:
+    """Return the text of a chunk without the repeated head of a table."""
+    content: str = row["content"]
+    return content if row["table_head_length"] is None else content[row["table_head_length"] + 1 :]
+
+
 def _encode_chunk(row: Record) -> bytes:
     return ChunkRecord(
         start=row["start_offset"],
@@ -251,6 +257,7 @@ def _encode_chunk(row: Record) -> bytes:
         slide=row["slide"],
         metadata=row["metadata"],
         image=row["image_ordinal"],
+        table_head=None if row["table_head_length"] is None else row["content"][: row["table_head_length"]],
         embedded=row["embedding"] is not None,
     ).to_json_line()
 
@@ -297,7 +304,7 @@ def _build_warning_records(row: DocumentRow, title: str | None) -> list[WarningR
     warnings = parse_stored_warnings(row.warnings)
     if title != row.title:
         warnings.append(TITLE_SHORTENED)
-    return [WarningRecord(code=warning.code, message=warning.message) for warning in warnings]
+    return [WarningRecord(code=warning.code, message=warning.message, count=warning.count) for warning in warnings]
 
 
 def _iter_image_parts(images: Sequence[Record]) -> Iterator[ArchivePart]:

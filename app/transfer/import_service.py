@@ -273,7 +273,7 @@ class _DocumentImport:
             tree=content.tree,
             title=self.record.title,
             page_count=self.record.page_count,
-            warnings=[ServiceWarning(warning.code, warning.message) for warning in self.record.warnings],
+            warnings=[ServiceWarning(warning.code, warning.message, warning.count) for warning in self.record.warnings],
             language=content.language,
             drafts=content.drafts,
             token_counts=content.token_counts,

@@ -33,6 +33,7 @@ from app.api.http.streaming_body import parse_content_type
 from app.api.mcp.titled_documents import _URI_PATTERN
 from app.api.openai.filters import ComparisonFilter, translate_filter
 from app.api.v1.schemas import WebAddress
+from app.documents import table_heads
 from app.documents.content.offsets import create_utf16_converter
 from app.documents.types import ProvidedChunk
 from app.documents.upload.multipart import clean_filename
@@ -109,6 +110,26 @@ def _chunker(name: str) -> Function:
         return spec.chunk(tree, ChunkSizes(64, 8), spec.options(), ChunkTools(quarters, embed, 256))
 
     return cut
+
+
+def _table(text: str) -> str:
+    rows = "\n".join(f"| {line} |  |" for line in text.replace("|", " ").splitlines())
+    return f"A caption\n| name | value |\n| --- | --- |\n{rows}\n{text}"
+
+
+def _cut_table(text: str) -> object:
+    tree = build_tree(ParsedDocument([Block(BlockKind.TABLE, _table(text))]))
+    spec = CHUNKERS["headered"]
+    return spec.chunk(tree, ChunkSizes(64, 8), spec.options(), ChunkTools(quarters, embed, 256))
+
+
+def _find_heads(text: str) -> None:
+    table_heads.find_table_head(text, 0, len(text))
+    table_heads.find_head_at(_table(text), len(text))
+    table_heads.find_row_start(text, len(text) // 2, len(text))
+    table_heads.is_label_row(text, text)
+    if (head := table_heads.find_table_head(_table(text), 0, len(text))) is not None:
+        table_heads.list_head_variants(_table(text), head)
 
 
 _CUT_KINDS = (BlockKind.PARAGRAPH, BlockKind.TABLE, BlockKind.CODE, BlockKind.LIST_ITEM)
@@ -291,6 +312,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.text_normalization": {"normalize_text": normalize_text, "fold_text": fold_text},
     "app.separate_accents": {"normalize_text": lambda text: normalize_text(text.replace("a", " ¨a´"))},
     "app.documents.upload.provided_chunks": {"encode_chunks": _provided_chunks},
+    "app.documents.table_heads": {"find_table_head": _find_heads},
     "app.documents.content.offsets": {"create_utf16_converter": create_utf16_converter},
     "app.documents.upload.text_detection": {
         "sniff_text_type": lambda text: [
@@ -322,6 +344,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
         "parse_structured_output": lambda text: parse_structured_output(f'{text} {{"text": "a"}}', _Answered)
     },
     "app.ingestion.chunkers.toolkit.splitter": {name: _chunker(name) for name in CHUNKERS},
+    "app.ingestion.chunkers.toolkit.table_parts": {"find_table_rows": _cut_table},
     "app.ingestion.injection_flags": {"detect_prompt_injection": detect_prompt_injection},
     "app.ingestion.parsers.toolkit.text_cleanup": {
         "clean": lambda text: (clean_text(text), clean_line(text), clean_code(text))

@@ -13,7 +13,7 @@ import pytest
 from app.ids import decode_id
 from app.lexical.weights import MAX_TERMS
 from app.transfer.tar import END_MARKER, build_header, build_member
-from app.transfer.types import MAX_PART_BYTES
+from app.transfer.types import FORMAT_VERSION, MAX_PART_BYTES
 from harness.archives import (
     DEFAULT_IDENTITY,
     ArchiveDocument,
@@ -194,7 +194,7 @@ def with_many_terms() -> bytes:
 @pytest.mark.parametrize(
     ("content", "status", "code"),
     [
-        (lambda: build_archive(head=build_manifest(version=2)), 422, "archive_version_unsupported"),
+        (lambda: build_archive(head=build_manifest(version=FORMAT_VERSION + 1)), 422, "archive_version_unsupported"),
         (lambda: huge("vectors.f16"), 413, "too_large"),
         (lambda: huge("original"), 413, "too_large"),
         (lambda: build_member("manifest.json", b" " * (1 << 20) + build_manifest()), 413, "too_large"),

@@ -105,7 +105,8 @@ class DifyRecordOut(BaseModel):
     """Record: a chunk."""
 
     content: str = Field(
-        description="Text of the chunk.", examples=["Parents may take up to 14 months of parental leave."]
+        description="Text of the chunk. If `metadata` has a `table_head`, the text begins with this head of a table.",
+        examples=["Parents may take up to 14 months of parental leave."],
     )
     score: float = Field(
         description="Cosine similarity, 0 to 1; without one, the score of the strategy, scaled to at most 1.",
@@ -140,6 +141,7 @@ def _to_record_out(hit: Hit, score: float) -> DifyRecordOut:
         "slide": chunk.slide,
         "citation": hit.citation,
         "section_titles": chunk.section_titles,
+        "table_head": hit.text_span.table_head,
     }
     defined_fields = {name: value for name, value in fields.items() if value is not None}
     return DifyRecordOut(

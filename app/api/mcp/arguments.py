@@ -92,6 +92,8 @@ class FetchedDocumentOut(BaseModel):
 class RetrievedChunkOut(BaseModel):
     """Passage. ``score`` is the score of the strategy, ``citation`` has document and page for people.
 
+    If the passage begins inside a table, ``text`` begins with ``table_head``, the column names of that table.
+
     ``flags`` mark text that resembles instructions to a language model.
     """
 
@@ -104,6 +106,7 @@ class RetrievedChunkOut(BaseModel):
     page: int | None
     slide: int | None
     section_titles: list[str]
+    table_head: str | None
     metadata: dict[str, Any]
     flags: list[str]
 

@@ -230,6 +230,7 @@ def _to_retrieved_chunk_out(hit: Hit) -> RetrievedChunkOut:
         page=chunk.page,
         slide=chunk.slide,
         section_titles=chunk.section_titles,
+        table_head=hit.text_span.table_head,
         metadata={**hit.document.attributes, **chunk.attributes},
         flags=chunk.flags,
     )

@@ -235,7 +235,8 @@ class DocumentPage(TenantOwnedMixin, Base):
 class ChunkRow(TenantOwnedMixin, Base):
     """Text and position of a chunk. Searches read only the rows of the final ``top_k`` hits.
 
-    ``ordinal`` is ``chunk_index`` in the API.
+    ``ordinal`` is ``chunk_index`` in the API. If a chunk begins inside a table, ``content`` begins with the head of the
+    table and a line break. ``table_head_length`` is the number of characters of that head.
     """
 
     __tablename__ = "chunk"
@@ -271,3 +272,9 @@ class ChunkRow(TenantOwnedMixin, Base):
     image_ordinal: Mapped[int | None]
     media_type: Mapped[str | None]
     attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
+    table_head_length: Mapped[int | None]
+
+    @property
+    def table_head(self) -> str | None:
+        """Repeated head of the table that the chunk begins in; None for any other chunk."""
+        return None if self.table_head_length is None else self.content[: self.table_head_length]

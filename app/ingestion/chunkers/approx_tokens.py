@@ -38,7 +38,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, too
         return list(map(max, approximate_tokens(texts), exact))
 
     drafts = pack_regions(tree, regions, sizes, approximate_tokens)
-    if any(tokens > tools.max_tokens for tokens in tools.count_tokens([draft.text for draft in drafts])):
+    if any(tokens > tools.max_tokens for tokens in tools.count_tokens([draft.content for draft in drafts])):
         drafts = pack_regions(tree, regions, sizes, count_tokens)
     return ChunkerOutput(drafts)
 

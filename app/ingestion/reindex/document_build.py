@@ -159,7 +159,7 @@ def _chunk_stored(
         drafts, token_counts = chunk_document(tree, generation.chunking, tools)
         drafts = _relocate_topics(tree, drafts, stored)
     else:
-        drafts, token_counts = list(provided.drafts), tools.count_tokens([draft.text for draft in provided.drafts])
+        drafts, token_counts = list(provided.drafts), tools.count_tokens([draft.content for draft in provided.drafts])
         _check_provided_lengths(token_counts, provided, tools)
     if not drafts:
         raise NoTextFound

@@ -179,8 +179,9 @@ def _parse_node(row: Record) -> StoredNode:
 
 
 def _parse_draft(row: Record) -> ChunkDraft:
+    content, head_length = row["content"], row["table_head_length"]
     return ChunkDraft(
-        text=row["content"],
+        text=content if head_length is None else content[head_length + 1 :],
         start=row["start_offset"],
         end=row["end_offset"],
         section_titles=tuple(row["section_titles"]),
@@ -189,6 +190,7 @@ def _parse_draft(row: Record) -> ChunkDraft:
         slide=row["slide"],
         node_path=tuple(row["node_path"]),
         metadata=row["metadata"],
+        table_head=None if head_length is None else content[:head_length],
     )
 
 

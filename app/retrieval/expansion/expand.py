@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from app.documents.table_heads import find_head_at, find_row_start
 from app.documents.types import build_chunk_id, build_node_id
 from app.retrieval.repository import ExpansionTarget, RetrievalRepository, TextVersion
 from app.retrieval.types import Expansion, Hit, TextSpan
@@ -65,10 +66,21 @@ def _slice_texts(
     hits: Sequence[Hit], ranges: Mapping[int, tuple[int, int]], texts: Mapping[UUID, str]
 ) -> dict[int, TextSpan]:
     return {
-        number: TextSpan(texts[hits[number].document.id][start:end], start, end)
+        number: _slice_text(texts[hits[number].document.id], start, end, hits[number])
         for number, (start, end) in ranges.items()
         if hits[number].document.id in texts
     }
+
+
+def _slice_text(text: str, start: int, end: int, hit: Hit) -> TextSpan:
+    """Return the text of a range. A range that begins inside a table begins with a whole row, and repeats the head."""
+    chunk = hit.chunk
+    if start == chunk.start:
+        table_head = chunk.table_head
+    elif (table_head := find_head_at(text, start)) is not None:
+        start = find_row_start(text, start, chunk.start)
+    content = text[start:end] if table_head is None else f"{table_head}\n{text[start:end]}"
+    return TextSpan(content, start, end, table_head)
 
 
 def _build_candidate_ids(expansion: Expansion, hit: Hit) -> list[UUID]:

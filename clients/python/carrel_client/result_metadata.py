@@ -22,5 +22,6 @@ def build_metadata(result: Result) -> dict[str, Any]:
         "chunk_index": result["chunk_index"],
         "page": result["page"],
         "section_titles": result["section_titles"],
+        "table_head": result["table_head"],
         "flags": result["flags"],
     }

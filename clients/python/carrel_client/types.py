@@ -58,13 +58,15 @@ class ResultDocument(TypedDict):
 
 class Result(TypedDict):
     """Found passage; results are ordered by ``score``. ``similarity`` is the cosine of passage and query. HTTP sources
-    return no IDs.
+    return no IDs. If the passage begins inside a table, ``text`` begins with ``table_head`` and a line break, which are
+    not part of ``start`` to ``end``.
     """
 
     score: float
     scores: dict[str, float | None]
     similarity: float | None
     text: str
+    table_head: str | None
     start: int
     end: int
     chunk_start: int

@@ -38,6 +38,11 @@ class ChunkOut(BaseModel):
     text: str = Field(
         description="Text of the chunk.", examples=["Parents may take up to 14 months of parental leave."]
     )
+    table_head: str | None = Field(
+        description="Head of a table that the text repeats, because it begins inside the table. `text` begins with "
+        "`table_head` and a line break, which are not in the range `start` to `end`. Null without a repeated head.",
+        examples=["| Part | Price EUR |\n| --- | --- |"],
+    )
     start: int = Field(
         description="Offset of the first character in the stored text, in code points, or in UTF-16 units with "
         "`offsets=utf16`.",
@@ -121,6 +126,7 @@ def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConve
         "chunk_index": chunk.ordinal,
         "total_chunks": document.chunk_count,
         "text": chunk.content,
+        "table_head": chunk.table_head,
         "start": offsets(chunk.start_offset),
         "end": offsets(chunk.end_offset),
         "tokens": chunk.token_count,

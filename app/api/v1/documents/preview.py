@@ -155,6 +155,11 @@ class PreviewChunkOut(BaseModel):
     text: str = Field(
         description="Text of the chunk.", examples=["Parents may take up to 14 months of parental leave."]
     )
+    table_head: str | None = Field(
+        description="Head of a table that the text repeats, because it begins inside the table. `text` begins with "
+        "`table_head` and a line break, which are not in the range `start` to `end`. Null without a repeated head.",
+        examples=["| Part | Price EUR |\n| --- | --- |"],
+    )
     start: int = Field(description="Offset of the first character in the parsed text, in code points.", examples=[5120])
     end: int = Field(
         description="Offset behind the last character in the parsed text, in code points.", examples=[5171]
@@ -249,7 +254,8 @@ def to_preview_out(result: Preview) -> PreviewOut:
         chunks=[
             PreviewChunkOut(
                 chunk_index=index,
-                text=draft.text,
+                text=draft.content,
+                table_head=draft.table_head,
                 start=draft.start,
                 end=draft.end,
                 tokens=tokens,

@@ -90,6 +90,11 @@ class SearchResultOut(BaseModel):
         description="Text of the chunk, or the expanded text if `expand` is set.",
         examples=["Parents may take up to 14 months of parental leave."],
     )
+    table_head: str | None = Field(
+        description="Head of a table that the text repeats, because it begins inside the table. `text` begins with "
+        "`table_head` and a line break, which are not in the range `start` to `end`. Null without a repeated head.",
+        examples=["| Part | Price EUR |\n| --- | --- |"],
+    )
     start: int = Field(
         description="Offset of the first character of `text` in the stored text of the document, in code points.",
         examples=[5120],

@@ -46,6 +46,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
             fused=_round_score(hit.scores.fused),
         ),
         text=excerpt.text,
+        table_head=excerpt.table_head,
         start=excerpt.start,
         end=excerpt.end,
         chunk_start=chunk.start,

@@ -21,7 +21,7 @@ def validate_chunks(
     Args:
         tree: Tree of the document.
         drafts: Chunks of the document.
-        token_counts: Number of tokens of each chunk.
+        token_counts: Number of tokens of each chunk, with the repeated head of a table.
         max_tokens: Maximum number of tokens that the embedding model reads.
 
     Raises:

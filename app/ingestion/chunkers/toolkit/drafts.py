@@ -3,9 +3,17 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from app.ingestion.types import ChunkDraft, DocumentTree, NodeKind, TreeNode
+
+
+class ChunkRange(NamedTuple):
+    """Range of the stored text of a chunk, in code points, with the head of the table that the range begins in."""
+
+    start: int
+    end: int
+    table_head: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +58,21 @@ def collect_leaves(root: TreeNode) -> list[TreeNode]:
 
 
 def build_drafts(
-    tree: DocumentTree, ranges: Iterable[tuple[int, int]], leaves: LeafIndex | None = None
+    tree: DocumentTree, ranges: Iterable[ChunkRange | tuple[int, int]], leaves: LeafIndex | None = None
 ) -> list[ChunkDraft]:
     """Build a chunk draft for each range of the stored text.
 
     Args:
         tree: Tree of the document.
-        ranges: Start and end of each chunk in code points, in reading order. Both are inside paragraphs.
+        ranges: Start and end of each chunk in code points, in reading order. Both are inside paragraphs. The ranges
+            of ``pack_pieces`` also have the head of a table.
         leaves: Index of the paragraphs of the tree; None builds it.
 
     Returns:
         A draft for each range, with its text, headings, pages and node.
     """
     leaves = leaves or LeafIndex.from_tree(tree)
-    return [_build_draft(tree, leaves, start, end) for start, end in ranges]
+    return [_build_draft(tree, leaves, *ChunkRange(*chunk_range)) for chunk_range in ranges]
 
 
 def find_enclosing_nodes(root: TreeNode, start: int, end: int) -> list[TreeNode]:
@@ -78,7 +87,7 @@ def find_enclosing_nodes(root: TreeNode, start: int, end: int) -> list[TreeNode]
     return enclosing
 
 
-def _build_draft(tree: DocumentTree, leaves: LeafIndex, start: int, end: int) -> ChunkDraft:
+def _build_draft(tree: DocumentTree, leaves: LeafIndex, start: int, end: int, table_head: str | None) -> ChunkDraft:
     overlapping = leaves.find_overlapping(start, end)
     first_pages = [leaf.page for leaf in overlapping if leaf.page is not None]
     last_pages = [leaf.page_end for leaf in overlapping if leaf.page_end is not None]
@@ -92,4 +101,5 @@ def _build_draft(tree: DocumentTree, leaves: LeafIndex, start: int, end: int) ->
         page_end=max(last_pages, default=None),
         slide=overlapping[0].slide,
         node_path=enclosing[-1].path,
+        table_head=table_head,
     )

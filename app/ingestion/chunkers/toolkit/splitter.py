@@ -4,11 +4,12 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import islice
 
 from app.ingestion.chunkers.spec import TokenCounter
+from app.ingestion.chunkers.toolkit.table_parts import PieceTable, TableRow, find_table_rows, measure_heads
 from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.types import MAX_PIECES, BlockKind, TooManyPieces, TreeNode
 
@@ -19,7 +20,6 @@ _PARTS_PER_CHUNK = 8
 _MAX_WRAPPED_LINE = 200
 
 _LINE_END = re.compile(r"\n+")
-_TABLE_RULE = re.compile(r"[\s|:+-]+")
 # WordPiece tokenizers read a word of more than 100 characters as one unknown token. Scripts without spaces are
 # excluded, because each of their characters is a word.
 _LONG_WORD = re.compile(r"[^\s\u2e80-\ud7ff\uf900-\ufaff\U00020000-\U000323af]{101,}")
@@ -51,6 +51,8 @@ class Piece:
         boundary: Quality of a cut before the piece.
         is_heading: Whether the piece is a heading.
         tokens: Number of tokens from ``previous_end`` to ``end``; -1 before it is counted.
+        table: Table of the piece; None if the piece is not part of a table.
+        row: Row that the piece belongs to; None for the head of a table and outside tables.
     """
 
     previous_end: int
@@ -59,6 +61,27 @@ class Piece:
     boundary: Boundary
     is_heading: bool
     tokens: int = _UNCOUNTED
+    table: PieceTable | None = None
+    row: TableRow | None = None
+
+    @property
+    def is_introduction(self) -> bool:
+        """Whether the piece never ends a chunk: a heading, the head of a table, or the label of rows."""
+        return self.is_heading or (self.table is not None and (self.row is None or self.row.is_label))
+
+    @property
+    def head_tokens(self) -> int:
+        """Number of tokens of the head that a chunk repeats if it begins with this piece."""
+        return 0 if self.table is None or self.row is None else self.table.count_head_tokens(self.row)
+
+    @property
+    def table_head(self) -> str | None:
+        """Head that a chunk repeats if it begins with this piece."""
+        return None if self.table is None or self.row is None else self.table.format_head(self.row)
+
+    def shorten_head(self) -> bool:
+        """Use a shorter form of the head, or none, for a chunk that begins here. Return False without any head."""
+        return self.table is not None and self.row is not None and self.table.shorten_head(self.row)
 
 
 def split_regions(
@@ -88,6 +111,9 @@ def split_regions(
         for piece, tokens in zip(uncounted, counts, strict=True):
             piece.tokens = max(1, tokens, _estimate_min_tokens(text, piece) if has_long_words else 0)
         pieces = _check_piece_limit(_split_oversized(text, region, max_tokens) for region in pieces)
+    tables = {id(piece.table): piece.table for region in pieces for piece in region if piece.table is not None}
+    rows = [piece.row for region in pieces for piece in region if piece.row is not None]
+    measure_heads(list(tables.values()), rows, max_tokens=max_tokens, count_tokens=count_tokens)
     return pieces
 
 
@@ -113,14 +139,22 @@ def split_piece(text: str, piece: Piece, parts: int) -> list[Piece]:
         # A rest of less than 1.5 steps is one piece, unless it is the whole piece.
         if piece.end - position < 1.5 * step and position > piece.start:
             target = piece.end
-        end, next_boundary = _find_cut(text, position, target, piece.end)
+        end, next_boundary = _find_cut(text, position, target, piece.end, is_row=piece.row is not None)
         start, stop = strip_range(text, position, end)
         if start < stop:
-            pieces.append(Piece(previous_end, start, stop, boundary, piece.is_heading))
+            part = replace(piece, previous_end=previous_end, start=start, end=stop, boundary=boundary)
+            part.tokens = _UNCOUNTED
+            pieces.append(part)
             previous_end = stop
             boundary = next_boundary
         position = end
     return pieces
+
+
+def count_rows(regions: Iterable[Iterable[Piece]]) -> int:
+    """Return the number of rows of all tables, without labels and notes."""
+    rows = {id(piece.row) for region in regions for piece in region if piece.row is not None and piece.row.is_data}
+    return len(rows)
 
 
 def group_by_sentence(leaves: Sequence[TreeNode], pieces: Sequence[Piece]) -> list[list[Piece]]:
@@ -166,26 +200,37 @@ def _split_leaves(text: str, leaves: Sequence[TreeNode]) -> Iterator[Piece]:
         in_list = leaf.block is BlockKind.LIST_ITEM and previous_kind is BlockKind.LIST_ITEM
         boundary = Boundary.SENTENCE if in_list else Boundary.BLOCK
         previous_kind = leaf.block
-        for position, end, inner in _find_spans(text, leaf):
-            start, stop = strip_range(text, position, end)
-            if start < stop:
-                start_boundary = boundary if position == leaf.start else inner
-                yield Piece(
-                    start if previous_end is None else previous_end,
-                    start,
-                    stop,
-                    start_boundary,
-                    leaf.block is BlockKind.HEADING,
-                )
-                previous_end = stop
+        spans = _split_table(text, leaf) if leaf.block is BlockKind.TABLE else _split_block(text, leaf)
+        for piece in spans:
+            piece.start, piece.end, is_first = *strip_range(text, piece.start, piece.end), piece.start == leaf.start
+            if piece.start < piece.end:
+                piece.boundary = boundary if is_first else piece.boundary
+                piece.previous_end = piece.start if previous_end is None else previous_end
+                yield piece
+                previous_end = piece.end
+
+
+def _split_block(text: str, leaf: TreeNode) -> Iterator[Piece]:
+    for start, end, boundary in _find_spans(text, leaf):
+        yield Piece(start, start, end, boundary, leaf.block is BlockKind.HEADING)
+
+
+def _split_table(text: str, leaf: TreeNode) -> Iterator[Piece]:
+    """Yield the head of a table and then its rows. A cut before a label is better than a cut before another row."""
+    table = PieceTable.from_text(text, leaf.start, leaf.end)
+    position = leaf.start
+    if table.head_end > position:
+        yield Piece(position, position, table.head_end, Boundary.BLOCK, False, table=table)
+        position = table.head_end
+    for row in find_table_rows(text, position, leaf.end):
+        boundary = Boundary.SENTENCE if row.begins_group else Boundary.LINE
+        yield Piece(row.start, row.start, row.end, boundary, False, table=table, row=row)
 
 
 def _find_spans(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
-    """Return the sentences, rows or lines of a block as adjacent ranges."""
+    """Return the sentences or lines of a block as adjacent ranges."""
     if leaf.block is BlockKind.HEADING:
         return iter([(leaf.start, leaf.end, Boundary.BLOCK)])
-    if leaf.block is BlockKind.TABLE:
-        return _find_rows(text, leaf)
     if leaf.block is BlockKind.CODE:
         return _find_lines(text, leaf)
     return _find_sentences(text, leaf)
@@ -212,21 +257,6 @@ def _find_lines(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]
     yield position, leaf.end, boundary
 
 
-def _find_rows(text: str, leaf: TreeNode) -> Iterator[tuple[int, int, Boundary]]:
-    """Yield the lines of a table. The line of dashes below the column names belongs to the line of the names."""
-    position = line = leaf.start
-    ends = [match.end() for match in _LINE_END.finditer(text, leaf.start, leaf.end)]
-    for end in ends:
-        if line > position and not _TABLE_RULE.fullmatch(text, line, end):
-            yield position, line, Boundary.SENTENCE
-            position = line
-        line = end
-    if line > position and not _TABLE_RULE.fullmatch(text, line, leaf.end):
-        yield position, line, Boundary.SENTENCE
-        position = line
-    yield position, leaf.end, Boundary.SENTENCE
-
-
 def _estimate_min_tokens(text: str, piece: Piece) -> int:
     """Estimate the tokens of words that are too long for the tokenizer. The estimate limits the length of chunks."""
     return sum(len(word) for word in _LONG_WORD.findall(text, piece.start, piece.end)) // _CHARACTERS_PER_TOKEN
@@ -242,11 +272,14 @@ def _split_oversized(text: str, pieces: list[Piece], max_tokens: int) -> list[Pi
     return result
 
 
-def _find_cut(text: str, position: int, target: int, end: int) -> tuple[int, Boundary]:
-    """Find a cut at or before ``target``: after a line, a word or a clause, otherwise before a character."""
+def _find_cut(text: str, position: int, target: int, end: int, *, is_row: bool = False) -> tuple[int, Boundary]:
+    """Find a cut at or before ``target``: after a line, a cell, a word or a clause, otherwise before a character."""
     if target >= end:
         return end, Boundary.WORD
     earliest = position + (target - position) // 2
+    cell = text.rfind(" | ", earliest, target + 1) if is_row else -1
+    if cell > position:
+        return cell + 1, Boundary.WORD
     line = text.rfind("\n", earliest, target)
     if line > position:
         return line + 1, Boundary.LINE
