@@ -46,7 +46,7 @@ def test_search_reply_has_documented_fields(shelf: Tenant) -> None:
     assert [result["score"] for result in results] == sorted((result["score"] for result in results), reverse=True)
     for result in results:
         assert set(result) == {
-            "score", "text", "chunk_id", "chunk_index", "total_chunks", "document", "knowledge_base", "similarity",
+            "score", "text", "table_head", "chunk_id", "chunk_index", "total_chunks", "document", "knowledge_base", "similarity",
             "page", "page_end", "slide", "section_titles", "node_path", "image", "metadata", "citation",
             "scores", "start", "end", "chunk_start", "chunk_end", "flags",
         }  # fmt: skip
@@ -58,7 +58,7 @@ def test_search_reply_has_documented_fields(shelf: Tenant) -> None:
         chunks = shelf.admin.get(f"{DOCUMENTS}/{document['id']}/chunks", params={"limit": 200}).json()["items"]
         chunk = chunks[result["chunk_index"]]
         assert (result["start"], result["end"]) == (result["chunk_start"], result["chunk_end"])
-        same = ("text", "start", "end", "page", "page_end", "slide", "section_titles", "node_path")
+        same = ("text", "table_head", "start", "end", "page", "page_end", "slide", "section_titles", "node_path")
         assert {name: chunk[name] for name in same} == {name: result[name] for name in same}
         assert chunk["id"] == result["chunk_id"]
     assert len({(result["document"]["id"], result["chunk_index"]) for result in results}) == 3

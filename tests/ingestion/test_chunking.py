@@ -141,7 +141,7 @@ def test_chunk_document_every_chunker_passes_validation(strategy: str) -> None:
     for seed in range(3):
         tree = build_tree(random_document(seed))
         drafts, counts = chunk_document(tree, Chunking(strategy), tools_of())
-        assert counts == words([draft.text for draft in drafts])
+        assert counts == words([draft.content for draft in drafts])
         kinds = {node.kind for node in walk(tree.root)}
         assert (NodeKind.TOPIC in kinds) == (strategy in ("semantic", "hierarchical"))
         assert (NodeKind.SENTENCE in kinds) == (strategy in ("semantic", "sentence"))

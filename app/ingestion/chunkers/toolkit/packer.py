@@ -16,12 +16,12 @@ MAX_TABLE_TOKENS = 120
 MAX_SINGLE_ROWS = 2_000
 """Maximum number of rows of a document whose cut tables have one row in each part.
 
-A question for one row then finds its part first. Parts have more rows if the document has more rows, so that the number of
-chunks stays small.
+A question for one row then finds its part first. If the document has more rows, its parts have more, so that the number
+of chunks stays small.
 """
 
 INTRODUCTION_SHARE = 4
-"""A text before a table shares its chunk with the first rows if it has at most one token of every four of the budget."""
+"""A text before a table shares its chunk with the first rows if it fills at most one part in four of the budget."""
 
 
 @dataclass(frozen=True, slots=True)
