@@ -4,12 +4,15 @@ import html
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import docx
 import pptx
 import pymupdf
 import xlsxwriter  # type: ignore[import-untyped]
 from pptx.util import Inches
+
+_FITZ: Any = pymupdf  # a library without type annotations
 
 PDF_MARGIN = 40
 PDF_FONT_SIZE = 9
@@ -68,7 +71,7 @@ def render_xlsx(table: PlainTable) -> bytes:
 
 def render_docx(table: PlainTable) -> bytes:
     """Return a Word document with a heading and a table."""
-    document = docx.Document()  # type: ignore[no-untyped-call]
+    document = docx.Document()
     document.add_heading(table.title, level=1)
     grid = document.add_table(rows=0, cols=len(table.heads), style="Table Grid")
     for row in [table.heads, *table.rows]:
@@ -96,7 +99,7 @@ def render_pptx(table: PlainTable) -> bytes:
 
 def render_pdf(table: PlainTable) -> bytes:
     """Return a PDF with the title and an unruled table. A long table goes on over pages without its column names."""
-    document = pymupdf.open()
+    document = _FITZ.open()
     lines = [table.heads, *table.rows]
     widths = [max(len(row[column]) for row in lines) for column in range(len(table.heads))]
     page_width = document.new_page().rect.width - 2 * PDF_MARGIN
@@ -114,7 +117,7 @@ def render_pdf(table: PlainTable) -> bytes:
                 x = PDF_MARGIN + unit * sum(widths[:column])
                 page.insert_text((x, y), text, fontsize=PDF_FONT_SIZE, fontname=name)
             y += PDF_ROW_HEIGHT
-    data: bytes = document.tobytes()  # type: ignore[no-untyped-call]
+    data: bytes = document.tobytes()
     return data
 
 
