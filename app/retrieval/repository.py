@@ -334,5 +334,6 @@ def _parse_row(row: Record) -> HitRow:
     document = HitDocument(
         tenant_id, document_id, chunk_count, metadata, None if own_metadata is None else LazyMetadata(own_metadata)
     )
-    chunk_values = (*row[1:14], metadata, table_head_length)
+    table_head = None if table_head_length is None else row[4][:table_head_length]
+    chunk_values = (*row[1:14], metadata, table_head)
     return HitRow(HitChunk(*chunk_values), document, cosine)

@@ -172,7 +172,7 @@ class HitChunk:
         id: Id of the chunk.
         version: Version of the document.
         ordinal: Index of the chunk in its document, from 0; ``chunk_index`` in the API.
-        content: Text of the chunk, which begins with the repeated head of a table if it has one.
+        content: Text of the chunk, with the head of a table that the chunk repeats.
         start: First character in the stored text, as an offset in code points.
         end: Offset behind the last character.
         page: First page, from 1; None if the format has no pages.
@@ -183,8 +183,7 @@ class HitChunk:
         image_ordinal: Index of the image that the chunk describes; None if the chunk is text.
         media_type: Media type of that image.
         metadata: Metadata of the document and the chunk, with reserved fields.
-        table_head_length: Number of characters of the head of a table that ``content`` begins with. A line break is
-            behind the head. None if the chunk repeats no head.
+        table_head: Head of a table that ``content`` begins with, before a line break; None for any other chunk.
     """
 
     id: UUID
@@ -201,12 +200,7 @@ class HitChunk:
     image_ordinal: int | None
     media_type: str | None
     metadata: LazyMetadata
-    table_head_length: int | None = None
-
-    @property
-    def table_head(self) -> str | None:
-        """Repeated head of the table that the chunk begins in; None for any other chunk."""
-        return None if self.table_head_length is None else self.content[: self.table_head_length]
+    table_head: str | None = None
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -298,10 +292,7 @@ class RetrieverRank(NamedTuple):
 
 
 class TextSpan(NamedTuple):
-    """Text with its range of the stored text of the document, in code points.
-
-    If the range begins inside a table, ``text`` begins with ``table_head`` and a line break. They are not in the range.
-    """
+    """Text with its range of the stored text, in code points. A ``table_head`` before the text is not in the range."""
 
     text: str
     start: int
@@ -345,9 +336,8 @@ class Hit:
     @property
     def text_span(self) -> TextSpan:
         """Text of the result: the expanded text, or the text of the chunk."""
-        return self.expanded_span or TextSpan(
-            self.chunk.content, self.chunk.start, self.chunk.end, self.chunk.table_head
-        )
+        chunk = self.chunk
+        return self.expanded_span or TextSpan(chunk.content, chunk.start, chunk.end, chunk.table_head)
 
     @property
     def size_bytes(self) -> int:
