@@ -119,7 +119,7 @@ BUILDERS: Sequence[Callable[[int], QuestionSet]] = (build_price_list, build_staf
 def search_rest(client: httpx2.Client, kb: str, query: str) -> str:
     """Return the first passage of ``POST /v1/knowledge-bases/{kb}/search``."""
     reply = client.post(f"/v1/knowledge-bases/{kb}/search", json={"queries": [query], "top_k": 5})
-    return _first(reply.raise_for_status().json()["results"], "text")
+    return _get_first(reply.raise_for_status().json()["results"], "text")
 
 
 def search_agent(client: httpx2.Client, kb: str, query: str) -> str:
@@ -133,7 +133,7 @@ def search_agent(client: httpx2.Client, kb: str, query: str) -> str:
 def search_dify(client: httpx2.Client, kb: str, query: str) -> str:
     """Return the first record of ``POST /dify/retrieval``."""
     body = {"knowledge_id": kb, "query": query, "retrieval_setting": {"top_k": 5, "score_threshold": 0.0}}
-    return _first(client.post("/dify/retrieval", json=body).raise_for_status().json()["records"], "content")
+    return _get_first(client.post("/dify/retrieval", json=body).raise_for_status().json()["records"], "content")
 
 
 def search_openai(client: httpx2.Client, kb: str, query: str) -> str:
@@ -150,7 +150,7 @@ def search_mcp(client: httpx2.Client, kb: str, query: str) -> str:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
     headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
     result = client.post("/mcp", json=body, headers=headers).raise_for_status().json()["result"]
-    return _first(result["structuredContent"]["results"], "text")
+    return _get_first(result["structuredContent"]["results"], "text")
 
 
 CHANNELS: Mapping[str, Callable[[httpx2.Client, str, str], str]] = {
@@ -247,7 +247,7 @@ def _is_equal(expected: str, cell: str) -> bool:
         return False
 
 
-def _first(results: Sequence[Mapping[str, Any]], name: str) -> str:
+def _get_first(results: Sequence[Mapping[str, Any]], name: str) -> str:
     return str(results[0][name]) if results else ""
 
 

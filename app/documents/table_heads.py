@@ -121,7 +121,7 @@ def is_label_row(row: str, next_row: str) -> bool:
     if not next_cells or not any(next_cells):
         return False
     has_digits = _DIGITS.search(cells[0]) is not None
-    return not (has_digits and _mask_characters(cells[0]) == _mask_characters(next_cells[0]))
+    return not (has_digits and _get_shape(cells[0]) == _mask_characters(next_cells[0]))
 
 
 def _split_cells(row: str) -> list[str]:
@@ -130,7 +130,7 @@ def _split_cells(row: str) -> list[str]:
     return [cell.strip() for cell in _CELL_END.split(row)[1:-1]]
 
 
-def _mask_characters(cell: str) -> str:
+def _get_shape(cell: str) -> str:
     return _LETTERS.sub("a", _DIGITS.sub("0", cell))
 
 

@@ -9,7 +9,7 @@ from enum import IntEnum
 from itertools import islice
 
 from app.ingestion.chunkers.spec import TokenCounter
-from app.ingestion.chunkers.toolkit.table_parts import PieceTable, TableRow, find_table_rows, measure_heads
+from app.ingestion.chunkers.toolkit.table_parts import PieceTable, RowRange, find_table_rows, measure_heads
 from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.types import MAX_PIECES, BlockKind, TooManyPieces, TreeNode
 
@@ -62,7 +62,7 @@ class Piece:
     is_heading: bool
     tokens: int = _UNCOUNTED
     table: PieceTable | None = None
-    row: TableRow | None = None
+    row: RowRange | None = None
 
     @property
     def is_introduction(self) -> bool:

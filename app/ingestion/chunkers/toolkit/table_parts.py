@@ -30,7 +30,7 @@ class RowLabel:
 
 
 @dataclass(slots=True)
-class TableRow:
+class RowRange:
     """Row of a table, as a range of the stored text.
 
     Attributes:
@@ -85,7 +85,7 @@ class PieceTable:
             return cls(start, end, start)
         return cls(start, end, head.end, list_head_variants(text, head))
 
-    def count_head_tokens(self, row: TableRow) -> int:
+    def count_head_tokens(self, row: RowRange) -> int:
         """Return the number of tokens of the head that a chunk repeats if it begins with ``row``."""
         variant = self.used_variants.get(row.start, 0)
         if variant >= len(self.tokens):
@@ -93,7 +93,7 @@ class PieceTable:
         label = self._get_label(row, variant)
         return self.tokens[variant] + (0 if label is None else label.tokens)
 
-    def format_head(self, row: TableRow) -> str | None:
+    def format_head(self, row: RowRange) -> str | None:
         """Return the head that a chunk repeats if it begins with ``row``; None if no form of the head fits."""
         variant = self.used_variants.get(row.start, 0)
         if variant >= len(self.tokens):
@@ -101,7 +101,7 @@ class PieceTable:
         label = self._get_label(row, variant)
         return self.variants[variant] if label is None else f"{self.variants[variant]}\n{label.text}"
 
-    def shorten_head(self, row: TableRow) -> bool:
+    def shorten_head(self, row: RowRange) -> bool:
         """Use the next shorter form of the head for a chunk that begins with ``row``. Return False without any form."""
         variant = self.used_variants.get(row.start, 0)
         if variant >= len(self.tokens):
@@ -109,7 +109,7 @@ class PieceTable:
         self.used_variants[row.start] = variant + 1
         return True
 
-    def _get_label(self, row: TableRow, variant: int) -> RowLabel | None:
+    def _get_label(self, row: RowRange, variant: int) -> RowLabel | None:
         """Return the label of the row if it fits. A head that was shortened for the row has no label."""
         label = row.label
         if label is None or variant > 0 or self.tokens[variant] + label.tokens > self.max_tokens:
@@ -117,7 +117,7 @@ class PieceTable:
         return label
 
 
-def find_table_rows(text: str, start: int, end: int) -> Iterator[TableRow]:
+def find_table_rows(text: str, start: int, end: int) -> Iterator[RowRange]:
     """Yield the rows of a table, each with the label rows above it.
 
     Args:
@@ -137,17 +137,17 @@ def find_table_rows(text: str, start: int, end: int) -> Iterator[TableRow]:
     for number, (first, last) in enumerate(ranges):
         next_line = lines[number + 1] if number + 1 < len(lines) else ""
         if is_label_row(lines[number], next_line):
-            yield TableRow(first, last, is_label=True, begins_group=not labels)
+            yield RowRange(first, last, is_label=True, begins_group=not labels)
             labels.append(lines[number])
             continue
         if labels:
             label = RowLabel("\n".join(labels[-MAX_LABEL_ROWS:]))
             labels = []
-        yield TableRow(first, last, label, is_note=not lines[number].startswith("|"))
+        yield RowRange(first, last, label, is_note=not lines[number].startswith("|"))
 
 
 def measure_heads(
-    tables: Sequence[PieceTable], rows: Sequence[TableRow], *, max_tokens: int, count_tokens: TokenCounter
+    tables: Sequence[PieceTable], rows: Sequence[RowRange], *, max_tokens: int, count_tokens: TokenCounter
 ) -> None:
     """Count the tokens of the heads and labels of tables, and drop the forms of a head that are too long.
 
