@@ -121,7 +121,7 @@ def is_label_row(row: str, next_row: str) -> bool:
     if not next_cells or not any(next_cells):
         return False
     has_digits = _DIGITS.search(cells[0]) is not None
-    return not (has_digits and _get_shape(cells[0]) == _mask_characters(next_cells[0]))
+    return not (has_digits and _get_shape(cells[0]) == _get_shape(next_cells[0]))
 
 
 def _split_cells(row: str) -> list[str]:
