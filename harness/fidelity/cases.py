@@ -12,7 +12,7 @@ class Verdict(StrEnum):
     """Verdict on a case: the text is right, a warning reports the loss, the loss is silent, or the file is refused."""
 
     RIGHT = "right"
-    TOLD = "told"
+    REPORTED = "told"
     SILENT = "silent"
     REFUSED = "refused"
 
@@ -94,7 +94,7 @@ def judge_preview(case: FidelityCase, status: int, body: Mapping[str, Any]) -> C
     if not faults and (is_reported or not is_warning_needed):
         return CaseOutcome(case, Verdict.RIGHT)
     description = f"{'; '.join(faults) or 'no warning'} | warnings {sorted(codes)} | text {text[:200]!r}"
-    return CaseOutcome(case, Verdict.TOLD if is_reported else Verdict.SILENT, description)
+    return CaseOutcome(case, Verdict.REPORTED if is_reported else Verdict.SILENT, description)
 
 
 def _list_texts(body: Mapping[str, Any]) -> Iterator[str]:

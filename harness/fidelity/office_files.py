@@ -166,11 +166,11 @@ def iter_presentations() -> Iterator[FidelityCase]:
         links=build_external_relationship("h", "hyperlink", "https://example.com/desk"),
         has=("https://example.com/desk",),
     )
-    picture = (
+    image = (
         "<p:pic><p:nvPicPr><p:cNvPr id='5' name='p' descr='Valve B opens at 4 bar'/><p:cNvPicPr/><p:nvPr/>"
         "</p:nvPicPr><p:blipFill/><p:spPr/></p:pic>"
     )
-    yield _slide("alt texts", "picture", build_text_box("Valves") + picture, has=("Valve B opens at 4 bar", "Valves"))
+    yield _slide("alt texts", "picture", build_text_box("Valves") + image, has=("Valve B opens at 4 bar", "Valves"))
     unknown = "<p:contentPart xmlns:r='urn:x' r:id='none'/>"
     yield _slide(
         "damaged parts", "shape", build_text_box("Before") + unknown + build_text_box("After"), has=("Before", "After")
