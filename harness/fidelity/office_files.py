@@ -26,43 +26,51 @@ FRACTION = (
 )
 
 
-def _run(text: str, properties: str = "") -> str:
+def _build_run(text: str, properties: str = "") -> str:
     return f'<w:r><w:rPr>{properties}</w:rPr><w:t xml:space="preserve">{text}</w:t></w:r>'
 
 
-def _paragraph(*runs: str) -> str:
+def _build_paragraph(*runs: str) -> str:
     return f"<w:p>{''.join(runs)}</w:p>"
 
 
-def _row(*cells: str) -> str:
+def _build_row(*cells: str) -> str:
     return f"<w:tr>{''.join(cells)}</w:tr>"
 
 
-def _cell(text: str, properties: str = "") -> str:
-    return f"<w:tc><w:tcPr>{properties}</w:tcPr>{_paragraph(_run(text))}</w:tc>"
+def _build_cell(text: str, properties: str = "") -> str:
+    return f"<w:tc><w:tcPr>{properties}</w:tcPr>{_build_paragraph(_build_run(text))}</w:tc>"
 
 
-def _word(
+def _build_word(
     kind: str, name: str, body: str, *, links: str = "", warning_codes: tuple[str, ...] = (), **texts: tuple[str, ...]
 ) -> FidelityCase:
-    data = pack_zip(build_word_document(_paragraph(_run("The guide of the plant.")) + body, extra_links=links))
+    data = pack_zip(
+        build_word_document(_build_paragraph(_build_run("The guide of the plant.")) + body, extra_links=links)
+    )
     return FidelityCase(kind, f"{name}.docx", data, warning_codes=warning_codes, **texts)
 
 
 def iter_documents() -> Iterator[FidelityCase]:
     """Yield the cases of Word."""
     raised, lowered = '<w:vertAlign w:val="superscript"/>', '<w:vertAlign w:val="subscript"/>'
-    yield _word(
+    yield _build_word(
         "superscripts",
         "power",
-        _paragraph(_run("10"), _run("-3", raised), _run(" bar, H"), _run("2", lowered), _run("O")),
+        _build_paragraph(
+            _build_run("10"), _build_run("-3", raised), _build_run(" bar, H"), _build_run("2", lowered), _build_run("O")
+        ),
         has=("10⁻³ bar", "H₂O"),
     )
-    yield _word(
-        "superscripts", "letters", _paragraph(_run("x"), _run("k", raised)), any_of=("x^k", "xᵏ"), hasnot=("xk",)
+    yield _build_word(
+        "superscripts",
+        "letters",
+        _build_paragraph(_build_run("x"), _build_run("k", raised)),
+        any_of=("x^k", "xᵏ"),
+        hasnot=("xk",),
     )
-    yield _word("equations", "fraction", f"<w:p>{FRACTION}</w:p>", any_of=("56/78",), hasnot=("5678",))
-    yield _word(
+    yield _build_word("equations", "fraction", f"<w:p>{FRACTION}</w:p>", any_of=("56/78",), hasnot=("5678",))
+    yield _build_word(
         "equations",
         "root",
         f'<w:p><m:oMath xmlns:m="{MATH}"><m:rad><m:deg/><m:e><m:r><m:t>49</m:t></m:r></m:e>'
@@ -75,94 +83,103 @@ def iter_documents() -> Iterator[FidelityCase]:
         "</w:fldChar></w:r><w:r><w:instrText> FORMCHECKBOX </w:instrText></w:r>"
         '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
     )
-    yield _word("forms", "legacy", _paragraph(_run("Insured: "), ticked, _run(" yes")), any_of=("☒ yes", "☑ yes"))
+    yield _build_word(
+        "forms",
+        "legacy",
+        _build_paragraph(_build_run("Insured: "), ticked, _build_run(" yes")),
+        any_of=("☒ yes", "☑ yes"),
+    )
     control = (
         f'<w:sdt><w:sdtPr><w14:checkbox xmlns:w14="{WORD_2010}"><w14:checked w14:val="1"/></w14:checkbox></w:sdtPr>'
-        f"<w:sdtContent>{_run('☒')}</w:sdtContent></w:sdt>"
+        f"<w:sdtContent>{_build_run('☒')}</w:sdtContent></w:sdt>"
     )
-    yield _word("forms", "control", _paragraph(control, _run(" paid")), any_of=("☒ paid", "☑ paid"))
+    yield _build_word("forms", "control", _build_paragraph(control, _build_run(" paid")), any_of=("☒ paid", "☑ paid"))
     tick = '<w:r><w:sym w:font="Wingdings" w:char="F0FC"/></w:r>'
-    yield _word("symbols", "tick", _paragraph(_run("Backup: "), tick), any_of=("Backup: ✓", "Backup: ✔"))
-    arrow = '<w:r><w:rPr><w:rFonts w:ascii="Symbol" w:hAnsi="Symbol"/></w:rPr><w:t>&#xF0A3;</w:t></w:r>'
-    yield _word("symbols", "less", _paragraph(_run("x "), arrow, _run(" 5")), has=("x ≤ 5",))
-    spanned = '<w:vMerge w:val="restart"/>'
-    table = _row(_cell("Region"), _cell("Plan"), _cell("Price")) + _row(
-        _cell("Asia", spanned), _cell("Basic"), _cell("5")
+    yield _build_word(
+        "symbols", "tick", _build_paragraph(_build_run("Backup: "), tick), any_of=("Backup: ✓", "Backup: ✔")
     )
-    table += _row(_cell("", "<w:vMerge/>"), _cell("Max"), _cell("13"))
-    yield _word("tables", "rows", f"<w:tbl>{table}</w:tbl>", any_of=("| Asia | Max | 13 |", "| | Max | 13 |"))
-    wide = _row(_cell(""), _cell("2024", '<w:gridSpan w:val="2"/>')) + _row(_cell("City"), _cell("May"), _cell("June"))
-    yield _word(
+    arrow = '<w:r><w:rPr><w:rFonts w:ascii="Symbol" w:hAnsi="Symbol"/></w:rPr><w:t>&#xF0A3;</w:t></w:r>'
+    yield _build_word("symbols", "less", _build_paragraph(_build_run("x "), arrow, _build_run(" 5")), has=("x ≤ 5",))
+    spanned = '<w:vMerge w:val="restart"/>'
+    table = _build_row(_build_cell("Region"), _build_cell("Plan"), _build_cell("Price")) + _build_row(
+        _build_cell("Asia", spanned), _build_cell("Basic"), _build_cell("5")
+    )
+    table += _build_row(_build_cell("", "<w:vMerge/>"), _build_cell("Max"), _build_cell("13"))
+    yield _build_word("tables", "rows", f"<w:tbl>{table}</w:tbl>", any_of=("| Asia | Max | 13 |", "| | Max | 13 |"))
+    wide = _build_row(_build_cell(""), _build_cell("2024", '<w:gridSpan w:val="2"/>')) + _build_row(
+        _build_cell("City"), _build_cell("May"), _build_cell("June")
+    )
+    yield _build_word(
         "tables",
         "columns",
-        f"<w:tbl>{wide}{_row(_cell('Rome'), _cell('11'), _cell('12'))}</w:tbl>",
+        f"<w:tbl>{wide}{_build_row(_build_cell('Rome'), _build_cell('11'), _build_cell('12'))}</w:tbl>",
         has=("| Rome | 11 | 12 |",),
     )
-    lines = f"<w:tc>{_paragraph(_run('Mail'))}{_paragraph(_run('Phone'))}</w:tc>"
-    yield _word(
+    lines = f"<w:tc>{_build_paragraph(_build_run('Mail'))}{_build_paragraph(_build_run('Phone'))}</w:tc>"
+    yield _build_word(
         "tables",
         "lines",
-        f"<w:tbl>{_row(_cell('Plan'), _cell('Help'))}{_row(_cell('Pro'), lines)}</w:tbl>",
+        f"<w:tbl>{_build_row(_build_cell('Plan'), _build_cell('Help'))}{_build_row(_build_cell('Pro'), lines)}</w:tbl>",
         any_of=("Mail; Phone", "Mail Phone"),
         hasnot=("MailPhone",),
     )
-    yield _word(
+    yield _build_word(
         "struck text",
         "deleted",
-        _paragraph(
-            f'<w:del w:id="1">{_run("x").replace("w:t", "w:delText")}</w:del>',
-            _run("25 EUR", ""),
-            _run(" 30 EUR", "<w:strike/>"),
+        _build_paragraph(
+            f'<w:del w:id="1">{_build_run("x").replace("w:t", "w:delText")}</w:del>',
+            _build_run("25 EUR", ""),
+            _build_run(" 30 EUR", "<w:strike/>"),
         ),
         has=("25 EUR",),
         hasnot=("30 EUR",),
     )
-    yield _word(
+    yield _build_word(
         "hidden content",
         "vanish",
-        _paragraph(_run("Seen."), _run("Not seen at all.", "<w:vanish/>")),
+        _build_paragraph(_build_run("Seen."), _build_run("Not seen at all.", "<w:vanish/>")),
         any_of=("Seen.",),
     )
-    link = f'<w:hyperlink r:id="h" xmlns:r="{OFFICE}">{_run("help desk")}</w:hyperlink>'
-    yield _word(
+    link = f'<w:hyperlink r:id="h" xmlns:r="{OFFICE}">{_build_run("help desk")}</w:hyperlink>'
+    yield _build_word(
         "links",
         "address",
-        _paragraph(_run("Ask the "), link),
+        _build_paragraph(_build_run("Ask the "), link),
         links=build_external_relationship("h", "hyperlink", "https://example.com/desk"),
         has=("https://example.com/desk", "help desk"),
     )
 
 
-def _slide(kind: str, name: str, shapes: str, *, links: str = "", **texts: tuple[str, ...]) -> FidelityCase:
+def _build_slide(kind: str, name: str, shapes: str, *, links: str = "", **texts: tuple[str, ...]) -> FidelityCase:
     return FidelityCase(kind, f"{name}.pptx", pack_zip(build_presentation(shapes, extra_links=links)), **texts)
 
 
-def _text_runs(runs: str) -> str:
+def _build_text_runs(runs: str) -> str:
     return build_text_box("@").replace("<a:r><a:t>@</a:t></a:r>", runs)
 
 
 def iter_presentations() -> Iterator[FidelityCase]:
     """Yield the cases of PowerPoint."""
-    yield _slide(
+    yield _build_slide(
         "superscripts",
         "power",
-        _text_runs(
+        _build_text_runs(
             "<a:r><a:t>10</a:t></a:r><a:r><a:rPr baseline='30000'/><a:t>7</a:t></a:r><a:r><a:t> cells</a:t></a:r>"
         ),
         has=("10⁷ cells",),
     )
     math = "http://schemas.microsoft.com/office/drawing/2010/main"
-    yield _slide(
+    yield _build_slide(
         "equations",
         "fraction",
-        _text_runs(f"<a:r><a:t>Law: </a:t></a:r><a14:m xmlns:a14='{math}'>{FRACTION}</a14:m>"),
+        _build_text_runs(f"<a:r><a:t>Law: </a:t></a:r><a14:m xmlns:a14='{math}'>{FRACTION}</a14:m>"),
         any_of=("56/78",),
         hasnot=("5678",),
     )
-    yield _slide(
+    yield _build_slide(
         "links",
         "address",
-        _text_runs("<a:r><a:rPr><a:hlinkClick r:id='h'/></a:rPr><a:t>help desk</a:t></a:r>"),
+        _build_text_runs("<a:r><a:rPr><a:hlinkClick r:id='h'/></a:rPr><a:t>help desk</a:t></a:r>"),
         links=build_external_relationship("h", "hyperlink", "https://example.com/desk"),
         has=("https://example.com/desk",),
     )
@@ -170,9 +187,11 @@ def iter_presentations() -> Iterator[FidelityCase]:
         "<p:pic><p:nvPicPr><p:cNvPr id='5' name='p' descr='Valve B opens at 4 bar'/><p:cNvPicPr/><p:nvPr/>"
         "</p:nvPicPr><p:blipFill/><p:spPr/></p:pic>"
     )
-    yield _slide("alt texts", "picture", build_text_box("Valves") + image, has=("Valve B opens at 4 bar", "Valves"))
+    yield _build_slide(
+        "alt texts", "picture", build_text_box("Valves") + image, has=("Valve B opens at 4 bar", "Valves")
+    )
     unknown = "<p:contentPart xmlns:r='urn:x' r:id='none'/>"
-    yield _slide(
+    yield _build_slide(
         "damaged parts", "shape", build_text_box("Before") + unknown + build_text_box("After"), has=("Before", "After")
     )
     for extension, kind in (("ppsx", "slideshow"), ("potx", "template")):
@@ -182,7 +201,7 @@ def iter_presentations() -> Iterator[FidelityCase]:
         yield FidelityCase("types", f"show.{extension}", pack_zip(members), has=("Open until ten",))
 
 
-def _workbook(
+def _build_workbook(
     kind: str, name: str, rows: str, *, members: Members | None = None, **texts: tuple[str, ...]
 ) -> FidelityCase:
     return FidelityCase(kind, f"{name}.xlsx", pack_zip({**build_workbook(rows), **(members or {})}), **texts)

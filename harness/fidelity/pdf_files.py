@@ -58,13 +58,13 @@ def _iter_running_lines() -> Iterator[FidelityCase]:
 def _iter_tables() -> Iterator[FidelityCase]:
     rows = [("Plan", "Storage", "Support"), ("Basic", "10 GB", "Mail"), ("Pro", "", "Phone 24/7"), ("Max", "1 TB", "")]
 
-    def ruled(page: Any) -> None:
+    def draw_ruled(page: Any) -> None:
         page.insert_text((72, 80), LINES, fontsize=9)
         _draw_grid(page, rows)
 
-    yield FidelityCase("tables", "ruled.pdf", _render(ruled), any_of=("| Pro | | Phone 24/7 |",))
+    yield FidelityCase("tables", "ruled.pdf", _render(draw_ruled), any_of=("| Pro | | Phone 24/7 |",))
 
-    def unruled(page: Any) -> None:
+    def draw_unruled(page: Any) -> None:
         page.insert_text((72, 80), LINES, fontsize=9)
         page.insert_text((72, 130), "Revenue by region (in millions)", fontsize=10)
         for number, (label, *values) in enumerate(
@@ -79,7 +79,7 @@ def _iter_tables() -> Iterator[FidelityCase]:
             for column, value in enumerate(values):
                 page.insert_text((300 + 90 * column, 160 + 20 * number), value, fontsize=10)
 
-    yield FidelityCase("tables", "unruled.pdf", _render(unruled), any_of=("| Europe | 2,310 | 2,001 |",))
+    yield FidelityCase("tables", "unruled.pdf", _render(draw_unruled), any_of=("| Europe | 2,310 | 2,001 |",))
 
 
 def _draw_grid(page: Any, rows: Sequence[Sequence[str]]) -> None:
@@ -91,20 +91,20 @@ def _draw_grid(page: Any, rows: Sequence[Sequence[str]]) -> None:
 
 
 def _iter_page_contents() -> Iterator[FidelityCase]:
-    def raised(page: Any) -> None:
+    def draw_raised(page: Any) -> None:
         page.insert_text((72, 100), "About 10", fontsize=12)
         page.insert_text((122, 95), "9", fontsize=7)
         page.insert_text((130, 100), "stars", fontsize=12)
 
-    yield FidelityCase("superscripts", "raised.pdf", _render(raised), any_of=("10⁹", "10^9"), hasnot=("109",))
+    yield FidelityCase("superscripts", "raised.pdf", _render(draw_raised), any_of=("10⁹", "10^9"), hasnot=("109",))
 
-    def bold(page: Any) -> None:
+    def draw_bold(page: Any) -> None:
         for shift in (0, 0.3):
             page.insert_text((72 + shift, 100), "SAFETY RULES", fontsize=12)
         page.insert_text((72, 140), LINES, fontsize=9)
 
     yield FidelityCase(
-        "overprinted text", "bold.pdf", _render(bold), has=("SAFETY RULES",), hasnot=("SAFETY RULES SAFETY",)
+        "overprinted text", "bold.pdf", _render(draw_bold), has=("SAFETY RULES",), hasnot=("SAFETY RULES SAFETY",)
     )
     yield FidelityCase(
         "attachments",
@@ -113,20 +113,20 @@ def _iter_page_contents() -> Iterator[FidelityCase]:
         warning_codes=("attachments_not_read",),
     )
 
-    def comment(page: Any) -> None:
+    def draw_comment(page: Any) -> None:
         page.insert_text((72, 100), LINES, fontsize=9)
         page.add_text_annot((300, 300), "Ask for the group price")
 
-    yield FidelityCase("annotations", "comment.pdf", _render(comment), has=("Ask for the group price",))
+    yield FidelityCase("annotations", "comment.pdf", _render(draw_comment), has=("Ask for the group price",))
 
-    def linked(page: Any) -> None:
+    def draw_linked(page: Any) -> None:
         page.insert_text((72, 100), "Ask the help desk", fontsize=12)
         box = pymupdf.Rect(72, 86, 180, 104)  # type: ignore[no-untyped-call]
         page.insert_link({"kind": pymupdf.LINK_URI, "from": box, "uri": "https://example.com/desk"})
 
-    yield FidelityCase("links", "linked.pdf", _render(linked), has=("https://example.com/desk",))
+    yield FidelityCase("links", "linked.pdf", _render(draw_linked), has=("https://example.com/desk",))
 
-    def form(page: Any) -> None:
+    def draw_form(page: Any) -> None:
         page.insert_text((72, 100), "Insured:", fontsize=12)
         for kind, value, box in (
             (CHECK_BOX, True, (130, 88, 146, 104)),
@@ -137,12 +137,14 @@ def _iter_page_contents() -> Iterator[FidelityCase]:
             widget.field_value = value
             page.add_widget(widget)
 
-    yield FidelityCase("forms", "form.pdf", _render(form), any_of=("☒", "☑"), has=("42 kg",), hasnot=("Insured: 4",))
+    yield FidelityCase(
+        "forms", "form.pdf", _render(draw_form), any_of=("☒", "☑"), has=("42 kg",), hasnot=("Insured: 4",)
+    )
 
-    def hebrew(page: Any) -> None:
+    def draw_hebrew(page: Any) -> None:
         page.insert_htmlbox(pymupdf.Rect(72, 80, 500, 200), '<p dir="rtl">שעות הפתיחה של Museum הן 9 עד 17</p>')  # type: ignore[no-untyped-call]
 
-    yield FidelityCase("scripts", "hebrew.pdf", _render(hebrew), has=("שעות הפתיחה של Museum הן",))
+    yield FidelityCase("scripts", "hebrew.pdf", _render(draw_hebrew), has=("שעות הפתיחה של Museum הן",))
 
 
 def _attach(document: Any) -> None:

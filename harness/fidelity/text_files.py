@@ -10,44 +10,44 @@ from harness.fidelity.cases import FidelityCase
 PROSE = "<p>The museum opens at nine and closes at five, also on public holidays, unless the city says otherwise.</p>"
 
 
-def _page(
+def _build_page(
     kind: str, name: str, body: str, *, warning_codes: tuple[str, ...] = (), **texts: tuple[str, ...]
 ) -> FidelityCase:
     data = f"<html><head><title>Guide</title></head><body><main>{PROSE}{body}</main></body></html>".encode()
     return FidelityCase(kind, f"{name}.html", data, warning_codes=warning_codes, **texts)
 
 
-def _markdown(kind: str, name: str, text: str, **texts: tuple[str, ...]) -> FidelityCase:
+def _build_markdown(kind: str, name: str, text: str, **texts: tuple[str, ...]) -> FidelityCase:
     return FidelityCase(kind, f"{name}.md", f"# Guide\n\n{text}\n".encode(), **texts)
 
 
 def iter_pages() -> Iterator[FidelityCase]:
     """Yield the cases of HTML."""
-    yield _page("superscripts", "power", "<p>10<sup>-9</sup> m and x<sub>12</sub></p>", has=("10⁻⁹ m", "x₁₂"))
-    yield _page(
+    yield _build_page("superscripts", "power", "<p>10<sup>-9</sup> m and x<sub>12</sub></p>", has=("10⁻⁹ m", "x₁₂"))
+    yield _build_page(
         "superscripts",
         "square",
         "<table><tr><th>Area</th></tr><tr><td>5 m<sup>2</sup></td></tr><tr><td>7 m<sup>3</sup></td></tr></table>",
         has=("5 m²", "7 m³"),
     )
-    yield _page("superscripts", "letters", "<p>x<sup>a+b</sup> grows</p>", any_of=("x^(a+b)",), hasnot=("xa+b",))
-    yield _page("superscripts", "note", "<p>It costs 49<sup><a href='#n1'>2</a></sup> EUR</p>", hasnot=("492",))
-    yield _page("superscripts", "chemistry", "<h2>CO<sub>2</sub> limits</h2><p>Below 9.</p>", any_of=("CO₂",))
-    yield _page(
+    yield _build_page("superscripts", "letters", "<p>x<sup>a+b</sup> grows</p>", any_of=("x^(a+b)",), hasnot=("xa+b",))
+    yield _build_page("superscripts", "note", "<p>It costs 49<sup><a href='#n1'>2</a></sup> EUR</p>", hasnot=("492",))
+    yield _build_page("superscripts", "chemistry", "<h2>CO<sub>2</sub> limits</h2><p>Below 9.</p>", any_of=("CO₂",))
+    yield _build_page(
         "equations",
         "fraction",
         "<p><math><mi>y</mi><mo>=</mo><mfrac><mn>56</mn><mn>78</mn></mfrac></math></p>",
         any_of=("56/78",),
         hasnot=("5678",),
     )
-    yield _page(
+    yield _build_page(
         "equations",
         "power",
         "<p><math><msup><mn>2</mn><mn>10</mn></msup></math> bytes</p>",
         any_of=("2^10", "2¹⁰"),
         hasnot=("210 bytes",),
     )
-    yield _page(
+    yield _build_page(
         "tables",
         "rows",
         "<table><tr><th>Region</th><th>Plan</th><th>Price</th></tr><tr><td rowspan=3>Asia</td>"
@@ -55,14 +55,14 @@ def iter_pages() -> Iterator[FidelityCase]:
         any_of=("| Asia | Max | 13 |", "| | Max | 13 |"),
         hasnot=("| Max | 13 | |",),
     )
-    yield _page(
+    yield _build_page(
         "tables",
         "columns",
         "<table><thead><tr><th></th><th colspan=2>2024</th></tr><tr><th>City</th><th>May</th>"
         "<th>June</th></tr></thead><tr><td>Rome</td><td>11</td><td>12</td></tr></table>",
         has=("| Rome | 11 | 12 |", "2024 June"),
     )
-    yield _page(
+    yield _build_page(
         "tables",
         "paragraphs",
         "<table><tr><th>Plan</th><th>Support</th></tr><tr><td>Pro</td><td><p>Mail</p>"
@@ -70,7 +70,7 @@ def iter_pages() -> Iterator[FidelityCase]:
         any_of=("| Pro | Mail; Phone |", "| Pro | Mail Phone |"),
         hasnot=("MailPhone",),
     )
-    yield _page(
+    yield _build_page(
         "tables",
         "grid",
         "<div role=table><div role=row><div role=columnheader>Plan</div><div role=columnheader>"
@@ -78,58 +78,62 @@ def iter_pages() -> Iterator[FidelityCase]:
         has=("Basic",),
         hasnot=("Basic12", "PlanPrice"),
     )
-    yield _page("struck text", "price", "<p>Now <s>30 EUR</s> 25 EUR</p>", has=("25 EUR",), hasnot=("30 EUR 25 EUR",))
-    yield _page(
+    yield _build_page(
+        "struck text", "price", "<p>Now <s>30 EUR</s> 25 EUR</p>", has=("25 EUR",), hasnot=("30 EUR 25 EUR",)
+    )
+    yield _build_page(
         "struck text",
         "style",
         "<p>Now <span style='text-decoration:line-through'>31</span> 26 EUR</p>",
         has=("26 EUR",),
         hasnot=("31 26",),
     )
-    yield _page(
+    yield _build_page(
         "hidden content",
         "tabs",
         "<div role=tabpanel hidden><p>The deposit is 200 EUR, due at pickup.</p></div>",
         has=("deposit is 200 EUR",),
     )
-    yield _page(
+    yield _build_page(
         "hidden content",
         "details",
         "<details><summary>Pets</summary>Dogs are allowed in cabins.</details>",
         has=("Pets", "Dogs are allowed"),
     )
-    yield _page(
+    yield _build_page(
         "hidden content",
         "accordion",
         "<h3><button>Refunds</button></h3><div style='display: none'>Refunds take five days.</div>",
         has=("Refunds", "five days"),
     )
-    yield _page(
+    yield _build_page(
         "hidden content",
         "note",
         "<article><p>Install it.</p><aside>Back up the disk first.</aside></article>",
         has=("Back up the disk first",),
     )
-    yield _page(
+    yield _build_page(
         "alt texts",
         "figure",
         "<figure><img src=a.png alt='Valve A closes clockwise'><figcaption>Valves</figcaption></figure>",
         has=("Valve A closes clockwise", "Valves"),
     )
-    yield _page(
+    yield _build_page(
         "alt texts",
         "drawing",
         "<svg role=img aria-label='Stairs are behind the lift'></svg>",
         has=("Stairs are behind the lift",),
     )
-    yield _page(
+    yield _build_page(
         "links",
         "address",
         "<p>Ask <a href='https://example.com/help'>our help desk</a>.</p>",
         has=("https://example.com/help", "our help desk"),
     )
-    yield _page("links", "mail", "<p><a href='mailto:desk@example.com'>Write to us</a></p>", has=("desk@example.com",))
-    yield _page(
+    yield _build_page(
+        "links", "mail", "<p><a href='mailto:desk@example.com'>Write to us</a></p>", has=("desk@example.com",)
+    )
+    yield _build_page(
         "forms",
         "boxes",
         "<form><label><input type=checkbox checked> Insured</label> <input value='42 kg'></form>",
@@ -144,7 +148,7 @@ def iter_pages() -> Iterator[FidelityCase]:
         has=("opens at nine",),
         warning_codes=("words_left_out",),
     )
-    yield _page(
+    yield _build_page(
         "embedded content",
         "frame",
         "<iframe src='https://example.com/map'></iframe><p>See the map.</p>",
@@ -154,27 +158,33 @@ def iter_pages() -> Iterator[FidelityCase]:
 
 def iter_markdown() -> Iterator[FidelityCase]:
     """Yield the cases of Markdown."""
-    yield _markdown(
+    yield _build_markdown(
         "tables",
         "breaks",
         "| Users | Price |\n| --- | --- |\n| 10<br>20 | 7<br>8 |\n",
         any_of=("10; 20", "10 20"),
         hasnot=("1020", "78 |"),
     )
-    yield _markdown(
+    yield _build_markdown(
         "tables", "items", "| Users |\n| --- |\n| <ul><li>500</li><li>700</li></ul> |\n", hasnot=("500700",)
     )
-    yield _markdown("struck text", "price", "It costs ~~90 EUR~~ 80 EUR.", hasnot=("90 EUR 80 EUR",), has=("80 EUR",))
-    yield _markdown("superscripts", "power", "About 10<sup>12</sup> stars.", any_of=("10¹²", "10^12"), hasnot=("1012",))
-    yield _markdown(
+    yield _build_markdown(
+        "struck text", "price", "It costs ~~90 EUR~~ 80 EUR.", hasnot=("90 EUR 80 EUR",), has=("80 EUR",)
+    )
+    yield _build_markdown(
+        "superscripts", "power", "About 10<sup>12</sup> stars.", any_of=("10¹²", "10^12"), hasnot=("1012",)
+    )
+    yield _build_markdown(
         "superscripts", "plain", "10⁶ cells, 5² = 25, ½ litre, 25 ºC, ①", has=("10⁶", "5²", "½", "25 ºC", "①")
     )
-    yield _markdown(
+    yield _build_markdown(
         "links", "address", "Ask the [help desk](https://example.com/desk).", has=("https://example.com/desk",)
     )
-    yield _markdown("forms", "tasks", "- [x] Insured\n- [ ] Paid", any_of=("☒ Insured", "☑ Insured", "[x] Insured"))
-    yield _markdown("alt texts", "image", "![Red wire goes to L2](a.png)", has=("Red wire goes to L2",))
-    yield _markdown(
+    yield _build_markdown(
+        "forms", "tasks", "- [x] Insured\n- [ ] Paid", any_of=("☒ Insured", "☑ Insured", "[x] Insured")
+    )
+    yield _build_markdown("alt texts", "image", "![Red wire goes to L2](a.png)", has=("Red wire goes to L2",))
+    yield _build_markdown(
         "notes", "footnote", "It costs 70[^1] EUR.\n\n[^1]: Without tax.", has=("Without tax",), hasnot=("701",)
     )
 
