@@ -25,12 +25,12 @@ _SIGNATURES = (
     (b"GIF89a", "image/gif"),
     (b"II*\0", "image/tiff"),
     (b"MM\0*", "image/tiff"),
-    (b"{\\rtf", "application/rtf"),
     (b"\x1f\x8b", "application/gzip"),
     (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
     (b"Rar!\x1a\x07", "application/vnd.rar"),
     (b"\x7fELF", OCTET_STREAM),
 )
+_RICH_TEXT = re.compile(rb"(?:\xef\xbb\xbf)?\s{0,100}+\{\\rtf")
 _ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06")
 _MAX_PDF_OFFSET = 1024
 _OFFICE = "application/vnd.openxmlformats-officedocument"
@@ -79,6 +79,8 @@ def sniff_media_type(head: bytes, path: Path, *, filename: str, declared: str | 
     for signature, media_type in _SIGNATURES:
         if head.startswith(signature):
             return media_type
+    if _RICH_TEXT.match(head):
+        return "application/rtf"
     if head.startswith(b"BM") and head[6:10] == bytes(4):
         return "image/bmp"
     if head.startswith(b"RIFF") and head[8:12] == b"WEBP":

@@ -24,7 +24,6 @@ _ADVICE: Mapping[str, str] = {
     DOC: "This is an old Word document. Save it as .docx and upload the copy.",
     PPT: "This is an old PowerPoint presentation. Save it as .pptx and upload the copy.",
     MSG: "This is an Outlook message. Save it as .eml or .html and upload the copy.",
-    "application/rtf": "This is a rich text file. Save it as .docx and upload the copy.",
     f"{_OPEN_DOCUMENT}.text": "This is an OpenDocument text. Save it as .docx or .pdf and upload the copy.",
     f"{_OPEN_DOCUMENT}.spreadsheet": "This is an OpenDocument spreadsheet. Save it as .xlsx and upload the copy.",
     f"{_OPEN_DOCUMENT}.presentation": "This is an OpenDocument presentation. Save it as .pptx and upload the copy.",

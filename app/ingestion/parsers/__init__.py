@@ -122,6 +122,7 @@ PARSERS: Mapping[str, ParserSpec] = _build_registry(
     ParserSpec("text/markdown", ("md", "markdown"), "app.ingestion.parsers.formats.markdown"),
     ParserSpec("text/plain", ("txt", "text", "log"), "app.ingestion.parsers.formats.text"),
     ParserSpec("application/epub+zip", ("epub",), "app.ingestion.parsers.formats.epub"),
+    ParserSpec("application/rtf", ("rtf",), "app.ingestion.parsers.formats.rtf.rtf_parser"),
     ParserSpec(MAIL, EXTENSIONS[MAIL], "app.ingestion.parsers.formats.mail"),
     ParserSpec(NOTEBOOK, ("ipynb",), "app.ingestion.parsers.formats.ipynb"),
     ParserSpec(JSON, EXTENSIONS[JSON], "app.ingestion.parsers.formats.json_data"),

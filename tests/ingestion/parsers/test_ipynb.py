@@ -251,4 +251,4 @@ async def test_notebook_is_parsed_in_process(pool: ParserPool, tmp_path: Path) -
     path = write(tmp_path / "n", markdown("# Title"), code("1", data(**{"image_png": PNG})))
     document = await pool.parse(path, NOTEBOOK)
     assert [block.text for block in document.blocks] == ["Title", "1"]
-    assert document.warnings == [ServiceWarning("images_not_read", "1 image was not read.")]
+    assert document.warnings == [ServiceWarning("images_not_read", "1 image was not read.", 1)]
