@@ -48,7 +48,7 @@ class WarningCode(StrEnum):
     HIDDEN_TEXT_NOT_READ = "hidden_text_not_read", "Words that the file hides were not read."
     IMAGES_NOT_READ = "images_not_read", "Images in the file were not read."
     LINES_NOT_READ = "lines_not_read", "Damaged lines of a JSON Lines file were not read."
-    MEDIA_NOT_READ = "media_not_read", "Videos and sounds in a file were not read."
+    MEDIA_NOT_READ = "media_not_read", "Videos, sounds and embedded pages were not read."
     NUL_CHARACTERS_REMOVED = "nul_characters_removed", "NUL characters were removed from the text."
     OCR_LANGUAGES_MISSING = "ocr_languages_missing", "OCR data of some configured languages is not installed."
     OCR_PAGES_NOT_READ = "ocr_pages_not_read", "Pages that need OCR were not read, and the message says why."

@@ -28,7 +28,7 @@ SAMPLES = ROOT / "tests" / "samples"
     [
         (ROOT / "samples" / "handbook.pdf", PDF, 55, 8),
         (ROOT / "samples" / "product-tour.pptx", PPTX, 23, 6),
-        (SAMPLES / "page.html", "text/html", 12, None),
+        (SAMPLES / "page.html", "text/html", 11, None),
         (SAMPLES / "notes.md", "text/markdown", 10, None),
         (SAMPLES / "latin1.txt", "text/plain", 2, None),
     ],

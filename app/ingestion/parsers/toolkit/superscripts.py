@@ -54,4 +54,5 @@ def _format_raised(text: str, before: str, table: dict[int, int], sign: str) -> 
     is_sign = not any(character.isalnum() for character in core)
     if is_ordinal or is_sign or not before or leading:
         return text
-    return f"{sign}{core}{trailing}" if len(core) == 1 or core.isalnum() else f"{sign}({core}){trailing}"
+    is_word = all(character.isalpha() or character.isdecimal() for character in core)
+    return f"{sign}{core}{trailing}" if len(core) == 1 or is_word else f"{sign}({core}){trailing}"

@@ -34,3 +34,40 @@ def format_markdown_table(rows: Sequence[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(row + [""] * (width - len(row))) + " |" for row in cleaned]
     lines.insert(1, "|" + " --- |" * width)
     return "\n".join(lines)
+
+
+def format_headed_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, caption: Sequence[str] = ()) -> str:
+    """Format a table whose head is known. A table of data alone gets an empty head, because no row names its columns.
+
+    Args:
+        head: Names of the columns; empty if the table only has data.
+        rows: Rows of cells. Rows without text are left out, and short rows are padded.
+        caption: Lines above the table.
+
+    Returns:
+        The caption and the table. If there is only one column or one row, its cells as lines. If no cell has text, only
+        the caption.
+
+    Raises:
+        TextTooLong: The padded table has more than a million cells.
+    """
+    cleaned = [[clean_line(cell) for cell in row] for row in rows]
+    cleaned = [row for row in cleaned if any(row)]
+    names = [clean_line(name) for name in head]
+    width = max((len(row) for row in [names, *cleaned]), default=0)
+    if width * len(cleaned) > MAX_CELLS:
+        raise TextTooLong(f"A table in the file has more than {MAX_CELLS:,} cells; split it.", limit=MAX_CELLS)
+    lines = [line for line in map(clean_line, caption) if line]
+    is_list = width < 2 or not cleaned or (len(cleaned) == 1 and not any(names))
+    if is_list:
+        lines += [cell for row in [names, *cleaned] for cell in row if cell]
+        return "\n".join(lines)
+    lines.append(_format_row(names, width))
+    lines.append("|" + " --- |" * width)
+    lines += [_format_row(row, width) for row in cleaned]
+    return "\n".join(lines)
+
+
+def _format_row(row: Sequence[str], width: int) -> str:
+    cells = [cell.replace("|", "\\|") for cell in row]
+    return "| " + " | ".join(cells + [""] * (width - len(row))) + " |"
