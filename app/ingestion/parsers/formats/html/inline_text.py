@@ -170,7 +170,8 @@ class InlineText:
         if not text.strip():
             return text
         if element.is_note or is_in_note:
-            return format_note_mark(text, before=before)
+            # Brackets separate a mark from the text already, so that its digits stay as they are.
+            return f" {text.strip()}" if text.strip()[0] == "[" else format_note_mark(text, before=before)
         return format_superscript(text, before=before)
 
     def _close_subscript(self, _: _OpenElement, text: str) -> str:

@@ -13,7 +13,9 @@ _NUMBER = re.compile(r"[-+(−]?\s?[$€£¥]?\s?\d")
 _YEAR = re.compile(r"(?:\w{0,10}[ /-]?)?(?:19|20)\d\d(?:[/-]\d\d)?")
 
 
-def format_table(caption: Sequence[str], head: Sequence[Sequence[MarkupCell]], body: Sequence[Sequence[MarkupCell]]) -> str:
+def format_table(
+    caption: Sequence[str], head: Sequence[Sequence[MarkupCell]], body: Sequence[Sequence[MarkupCell]]
+) -> str:
     """Format a table as Markdown. The rows of the head are joined column by column, and spans are repeated.
 
     Args:
