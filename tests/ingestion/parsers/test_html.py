@@ -206,7 +206,7 @@ def test_struck_text_is_left_out(struck: str, tmp_path: Path, options: ParseOpti
         ("<iframe srcdoc='&lt;p&gt;Inner page&lt;/p&gt;'></iframe>", "Inner page"),
     ],
 )
-def test_text_of_picture_is_read(markup: str, expected: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_image_text_is_read(markup: str, expected: str, tmp_path: Path, options: ParseOptions) -> None:
     assert " ".join(texts(f"<body>{markup}", tmp_path, options)) == expected
 
 
@@ -221,7 +221,7 @@ def test_text_of_picture_is_read(markup: str, expected: str, tmp_path: Path, opt
         ("<video><p>Your browser does not support video.</p></video>", {"media_not_read": 1}),
     ],
 )
-def test_picture_without_text_is_counted(
+def test_image_without_text_is_counted(
     markup: str, counts: dict[str, int], tmp_path: Path, options: ParseOptions
 ) -> None:
     document = parsed(f"<body>text{markup}", tmp_path, options)
@@ -282,7 +282,7 @@ def test_ruby_word_stays_whole(markup: str, text: str, tmp_path: Path, options: 
         ("<table><tr><td class=linenos><pre>1\n2</pre><td><pre>x = 1\ny = 2</pre></table>", "x = 1\ny = 2"),
     ],
 )  # fmt: skip
-def test_inline_elements_keep_words_apart(markup: str, text: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_inline_elements_separate_words(markup: str, text: str, tmp_path: Path, options: ParseOptions) -> None:
     assert "|".join(texts(f"<body>{markup}", tmp_path, options)) == text
 
 
@@ -302,7 +302,7 @@ def test_inline_elements_keep_words_apart(markup: str, text: str, tmp_path: Path
         ("", '<a href="https://example.org">https://example.org</a>', "https://example.org"),
     ],
 )  # fmt: skip
-def test_link_keeps_its_address(head: str, link: str, text: str, tmp_path: Path, options: ParseOptions) -> None:
+def test_link_has_its_address(head: str, link: str, text: str, tmp_path: Path, options: ParseOptions) -> None:
     assert texts(f"<html><head>{head}</head><body><p>{link}</p>", tmp_path, options) == [text]
 
 

@@ -69,10 +69,10 @@ def expand_spans(rows: Sequence[Sequence[MarkupCell]]) -> list[ExpandedRow]:
     Args:
         rows: Cells of each row. Row spans beyond the last row are cut.
     """
-    placed = _place_cells(rows, uses_spans=True)
+    placed = _assign_columns(rows, uses_spans=True)
     starts = _list_starts(placed)
     if placed is None or len(starts) * len(rows) > MAX_REPEATED_CELLS + sum(len(row) for row in rows):
-        placed = _place_cells(rows, uses_spans=False)
+        placed = _assign_columns(rows, uses_spans=False)
         starts = _list_starts(placed)
     budget = [MAX_REPEATED_CELLS * 20]
     return [_fill_row(intervals, starts, budget) for intervals in placed or []]
@@ -82,7 +82,7 @@ def _list_starts(placed: list[list[_Interval]] | None) -> list[int]:
     return sorted({interval.start for row in placed or [] for interval in row})
 
 
-def _place_cells(rows: Sequence[Sequence[MarkupCell]], *, uses_spans: bool) -> list[list[_Interval]] | None:
+def _assign_columns(rows: Sequence[Sequence[MarkupCell]], *, uses_spans: bool) -> list[list[_Interval]] | None:
     """Return the columns of each row's cells; None if row spans would add too many cells."""
     placed: list[list[_Interval]] = []
     pending: list[_Interval] = []

@@ -67,7 +67,7 @@ def get_classes(attributes: Attributes) -> str:
     return f"{attributes.get('class') or ''} {attributes.get('id') or ''}".lower()
 
 
-def collapse_spaces(text: str) -> str:
+def join_spaces(text: str) -> str:
     """Return a text with a single space for each run of white space. Line breaks in the source are spaces."""
     return _SPACE.sub(" ", text)
 

@@ -70,9 +70,9 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     title_node = tree.css_first("head title")
     title = clean_line(title_node.text()) if title_node is not None else ""
     blocks, report = BlockList(options), MarkupReport()
-    for keeps_boilerplate in (False, True):
+    for reads_boilerplate in (False, True):
         if not blocks.blocks:
-            report = _read_page(tree, _find_base(tree, markup), blocks, keeps_boilerplate=keeps_boilerplate)
+            report = _read_page(tree, _find_base(tree, markup), blocks, reads_boilerplate=reads_boilerplate)
     return ParsedDocument(
         blocks.blocks,
         title=title or blocks.find_first_heading(level=1),
@@ -96,7 +96,7 @@ def add_fragment(markup: str, blocks: BlockList, *, base: str = "") -> MarkupRep
         TextTooLong: The document has more characters or nodes than the limits allow.
     """
     tree = _parse_markup(markup)
-    return _read_page(tree, base or _find_base(tree, ""), blocks, keeps_boilerplate=True)
+    return _read_page(tree, base or _find_base(tree, ""), blocks, reads_boilerplate=True)
 
 
 def _parse_markup(markup: str) -> LexborHTMLParser:
@@ -106,11 +106,11 @@ def _parse_markup(markup: str) -> LexborHTMLParser:
     return LexborHTMLParser(markup)
 
 
-def _read_page(tree: LexborHTMLParser, base: str, blocks: BlockList, *, keeps_boilerplate: bool) -> MarkupReport:
+def _read_page(tree: LexborHTMLParser, base: str, blocks: BlockList, *, reads_boilerplate: bool) -> MarkupReport:
     body = tree.body or tree.css_first("frameset")
     if body is None:
         return MarkupReport()
-    page = PageState(body, base=base, keeps_boilerplate=keeps_boilerplate)
+    page = PageState(body, base=base, reads_boilerplate=reads_boilerplate)
     reader = HtmlReader(page)
     reader.read_tree(body)
     for kind, text, level in drop_copies(reader.blocks, reader.panels):

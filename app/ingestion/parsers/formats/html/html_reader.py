@@ -9,7 +9,7 @@ from app.ingestion.parsers.formats.html.elements import (
     HEADINGS,
     INLINE,
     Attributes,
-    collapse_spaces,
+    join_spaces,
     count_words,
     get_epub_types,
     get_raised_tag,
@@ -89,7 +89,7 @@ class HtmlReader:
                 continue
             tag = get_tag(node)
             if tag == "-text":
-                self._text.add(collapse_spaces(node.text_content or ""))
+                self._text.add(join_spaces(node.text_content or ""))
             elif not tag.startswith(("-", "!")) and self._begin(node, tag):
                 attributes = node.attributes
                 inline = self._is_inline(node, tag, attributes)
@@ -232,7 +232,7 @@ class HtmlReader:
 
     def _enter_inline(self, node: LexborNode, tag: str, attributes: Attributes) -> None:
         if tag in SIBLING_TAGS and self._siblings.is_glued(node, tag, self._text.last_character):
-            self._text.want_gap()
+            self._text.add_gap()
         elif attributes and needs_gap(attributes):
             self._text.add(" ")
         if tag == "a":
@@ -255,7 +255,7 @@ class HtmlReader:
         self._visibility.leave(node, tag)
         if is_inline:
             following = node.next if tag == "ruby" else None
-            self._text.close(node.mem_id, keeps_readings=following is not None and following.tag == "ruby")
+            self._text.close(node.mem_id, defers_readings=following is not None and following.tag == "ruby")
             attributes = node.attributes
             if attributes and needs_gap(attributes):
                 self._text.add(" ")
@@ -329,7 +329,7 @@ def join_blocks(blocks: list[RawBlock]) -> str:
     text = ""
     previous: BlockKind | None = None
     for kind, block, _ in blocks:
-        line = collapse_spaces(block).strip()
+        line = join_spaces(block).strip()
         if kind is BlockKind.LIST_ITEM:
             line = line.removeprefix("- ")
         if text and line:

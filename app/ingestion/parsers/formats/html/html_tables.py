@@ -117,8 +117,8 @@ def is_data_table(table: LexborNode, parts: TableParts) -> bool:
         return False
     if len(rows) == 1 and (is_native and not parts.head):
         return False
-    found = (cell.css_first("table") for row in rows for cell in row)
-    nested = next((inner for inner in found if inner is not None), None)
+    tables = (cell.css_first("table") for row in rows for cell in row)
+    nested = next((inner for inner in tables if inner is not None), None)
     if parts.is_marked:
         return nested is None or not _is_frame(nested, rows)
     return nested is None and not any(_is_layout_cell(cell) for row in rows for cell in row)

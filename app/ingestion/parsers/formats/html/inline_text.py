@@ -50,14 +50,14 @@ class InlineText:
         self._parts: list[str] = []
         self._open: list[_OpenElement] = []
         self._readings: list[str] = []
-        self._wants_gap = False
+        self._needs_space = False
 
     def add(self, text: str) -> None:
         """Add a text."""
         if not text:
             return
-        if self._wants_gap:
-            self._wants_gap = False
+        if self._needs_space:
+            self._needs_space = False
             last = self.last_character
             if last.isalnum() and text[0].isalnum():
                 self._parts.append(" ")
@@ -68,9 +68,9 @@ class InlineText:
         if text:
             self.add(f" {text} ")
 
-    def want_gap(self) -> None:
+    def add_gap(self) -> None:
         """Insert a space before the next text, if it would join two letters or digits."""
-        self._wants_gap = True
+        self._needs_space = True
 
     @property
     def last_character(self) -> str:
@@ -95,12 +95,12 @@ class InlineText:
         if len(self._open) < MAX_OPEN_ELEMENTS:
             self._open.append(_OpenElement(key, kind, len(self._parts), value, is_note, label))
 
-    def close(self, key: int, *, keeps_readings: bool = False) -> None:
+    def close(self, key: int, *, defers_readings: bool = False) -> None:
         """End an element, if it is the innermost open element.
 
         Args:
             key: Identifier of the element.
-            keeps_readings: Whether the next element is ruby too, so that its readings follow the readings so far.
+            defers_readings: Whether the next element is ruby too, so that its readings follow the readings so far.
         """
         if not self._open or self._open[-1].key != key:
             return
@@ -111,7 +111,7 @@ class InlineText:
             self._readings.append(text.strip())
         elif element.kind == "ruby":
             self._parts.append(text)
-            if not keeps_readings:
+            if not defers_readings:
                 self._add_readings()
         else:
             self._parts.append(_CLOSERS[element.kind](self, element, text))
@@ -129,7 +129,7 @@ class InlineText:
                 break
         text = "".join(self._parts)
         self._parts.clear()
-        self._wants_gap = False
+        self._needs_space = False
         for element in self._open:
             element.start = 0
         return text

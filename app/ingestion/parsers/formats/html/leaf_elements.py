@@ -7,7 +7,7 @@ from selectolax.lexbor import LexborNode
 from app.ingestion.parsers.formats.html.elements import (
     INLINE,
     Attributes,
-    collapse_spaces,
+    join_spaces,
     get_classes,
     get_tag,
     list_children,
@@ -169,7 +169,7 @@ def read_fallback(node: LexborNode) -> str:
     """Return the text that an embedded object shows if it cannot be played, unless it only says so."""
     attributes = node.attributes
     label = " ".join((attributes.get("title") or attributes.get("aria-label") or "").split())
-    text = "" if get_tag(node) == "iframe" else collapse_spaces(node.text(separator=" ")).strip()
+    text = "" if get_tag(node) == "iframe" else join_spaces(node.text(separator=" ")).strip()
     if _NO_SUPPORT.search(text[:300]) and len(text) < 300:
         text = ""
     return " ".join(part for part in (label, text) if part)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from selectolax.lexbor import LexborNode
 
-from app.ingestion.parsers.formats.html.elements import INLINE, Attributes, collapse_spaces, get_role, get_tag
+from app.ingestion.parsers.formats.html.elements import INLINE, Attributes, join_spaces, get_role, get_tag
 from app.ingestion.parsers.formats.html.inline_text import InlineText
 from app.ingestion.parsers.formats.html.leaf_elements import (
     CHECKED,
@@ -82,9 +82,9 @@ class LeafReader:
             self._text.add(formula)
             self._flush()
         else:
-            self._text.want_gap()
+            self._text.add_gap()
             self._text.add(formula)
-            self._text.want_gap()
+            self._text.add_gap()
 
     def read_script(self, node: LexborNode, attributes: Attributes) -> None:
         """Read a formula in TeX that a script of the page would show, unless it is shown already."""
@@ -96,7 +96,7 @@ class LeafReader:
             before is not None and before.tag == "span" and "mathjax" in (before.attributes.get("class") or "").lower()
         )
         if not is_shown or before is None or not before.text().strip():
-            self._text.add(f"${collapse_spaces(node.text()).strip()}$")
+            self._text.add(f"${join_spaces(node.text()).strip()}$")
 
     def _read_field(self, node: LexborNode, attributes: Attributes) -> None:
         tag = get_tag(node)

@@ -20,7 +20,7 @@ class PageState:
     Attributes:
         root: Element that contains the whole page.
         base: Address that relative addresses are resolved against; empty if it is unknown.
-        keeps_boilerplate: Whether navigation, page header, page footer and asides are read.
+        reads_boilerplate: Whether navigation, page header, page footer and asides are read.
         words_left_out: Number of words that were left out.
         images: Number of images without an alternative text.
         media: Number of videos, sounds, embedded pages and objects.
@@ -30,7 +30,7 @@ class PageState:
 
     root: LexborNode
     base: str = ""
-    keeps_boilerplate: bool = True
+    reads_boilerplate: bool = True
     words_left_out: int = 0
     images: int = 0
     media: int = 0

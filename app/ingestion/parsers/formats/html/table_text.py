@@ -56,7 +56,7 @@ def _count_head_rows(rows: Sequence[ExpandedRow], marked: set[int]) -> int:
     if marked and _is_marked_head(rows[0], marked):
         return 1
     has_row_heads = any(source is not None and source.is_head for row in rows for source in row.sources)
-    return int(len(rows) > 1 and not has_row_heads and _looks_like_head(rows))
+    return int(len(rows) > 1 and not has_row_heads and _is_probable_head(rows))
 
 
 def _is_marked_head(row: ExpandedRow, marked: set[int]) -> bool:
@@ -68,7 +68,7 @@ def _is_marked_head(row: ExpandedRow, marked: set[int]) -> bool:
     return bool(filled) and all(source.is_head for source in filled) and len(sources) > 1
 
 
-def _looks_like_head(rows: Sequence[ExpandedRow]) -> bool:
+def _is_probable_head(rows: Sequence[ExpandedRow]) -> bool:
     """Return whether the first row of a table without marked heads names the columns."""
     first, others = rows[0], rows[1:]
     filled = [source for source in first.sources if source is not None and source.text]
@@ -115,11 +115,11 @@ def _is_needed(index: int, head: Sequence[ExpandedRow], body: Sequence[ExpandedR
 
 
 def _join_names(names: Sequence[str]) -> str:
-    kept: list[str] = []
+    joined: list[str] = []
     for name in names:
-        if name and name not in kept[-1:]:
-            kept.append(name)
-    return " ".join(kept)
+        if name and name not in joined[-1:]:
+            joined.append(name)
+    return " ".join(joined)
 
 
 def _shorten_label(row: ExpandedRow) -> ExpandedRow:

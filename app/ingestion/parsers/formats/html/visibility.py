@@ -111,10 +111,10 @@ class Visibility:
             return Decision.IGNORE
         if tag == "button" or (tag not in INLINE and get_role(attributes) == "button"):
             return Decision.READ if tag != "button" or _is_content_button(node, attributes) else Decision.LEAVE_OUT
-        if _is_dialog(tag, attributes, classes) and (tag == "dialog" or not self._page.keeps_boilerplate):
+        if _is_dialog(tag, attributes, classes) and (tag == "dialog" or not self._page.reads_boilerplate):
             return Decision.LEAVE_OUT
         decision = self._decide_hidden(node, tag, attributes, classes)
-        if decision is Decision.READ and not self._page.keeps_boilerplate:
+        if decision is Decision.READ and not self._page.reads_boilerplate:
             return self._decide_frame(node, tag, attributes, classes)
         if tag == "nav" and get_epub_types(attributes) & _BOOK_NAVIGATION:
             return Decision.LEAVE_OUT
@@ -127,7 +127,7 @@ class Visibility:
             return parent is not None and (parent.css_first("math, script") is not None or not node.text().strip())
         return _LINE_NUMBER_CLASS.search(classes) is not None and not any(map(str.isalpha, node.text()))
 
-    def _accept(self, node: LexborNode, kind: str, decision: Decision = Decision.READ) -> Decision:
+    def _add_measured(self, node: LexborNode, kind: str, decision: Decision = Decision.READ) -> Decision:
         self._measured.append((node.mem_id, kind))
         return decision
 
@@ -146,7 +146,7 @@ class Visibility:
             return Decision.READ
         if not self._is_panel(node, tag, attributes, classes):
             return Decision.LEAVE_OUT
-        return self._accept(node, "hidden", Decision.READ if tag in INLINE else Decision.READ_PANEL)
+        return self._add_measured(node, "hidden", Decision.READ if tag in INLINE else Decision.READ_PANEL)
 
     def _is_panel(self, node: LexborNode, tag: str, attributes: Attributes, classes: str) -> bool:
         """Return whether a reader can open a hidden element, or it is a text: not a menu, a status or a template."""
@@ -168,7 +168,7 @@ class Visibility:
             return True
         if words >= MIN_PANEL_WORDS or not words or (attributes.get("id") or "") in self._page.opened_ids:
             return True
-        return _PANEL_CLASS.search(classes) is not None or _follows_label(node)
+        return _PANEL_CLASS.search(classes) is not None or _has_label_before(node)
 
     def _is_link_list(self, node: LexborNode, words: int) -> bool:
         return words > 0 and len(node.css("a")) > 2 and count_link_words(node) > 0.6 * words
@@ -183,11 +183,11 @@ class Visibility:
         is_empty = not any(map(str.isalnum, text)) and node.css_first("img, svg, math, table") is None
         if is_empty or (_ICON_CLASS.search(classes) and len(text.split()) < MIN_PANEL_WORDS):
             return Decision.IGNORE
-        if tag in INLINE or self._page.keeps_boilerplate:
-            return self._accept(node, "aria-hidden")
+        if tag in INLINE or self._page.reads_boilerplate:
+            return self._add_measured(node, "aria-hidden")
         if not self._content_depth and self._is_link_list(node, count_words(node)):
             return Decision.LEAVE_OUT
-        return self._accept(node, "aria-hidden", Decision.READ_PANEL)
+        return self._add_measured(node, "aria-hidden", Decision.READ_PANEL)
 
     def _decide_frame(self, node: LexborNode, tag: str, attributes: Attributes, classes: str) -> Decision:
         """Decide about navigation, page header, page footer and asides."""
@@ -212,7 +212,7 @@ class Visibility:
             return Decision.READ
         words = count_words(node)
         if words >= 2 * MIN_PANEL_WORDS and count_link_words(node) < 0.5 * words and node.css_first("form") is None:
-            return self._accept(node, "navigation")
+            return self._add_measured(node, "navigation")
         return Decision.LEAVE_OUT
 
     def _decide_aside(self, node: LexborNode) -> Decision:
@@ -222,7 +222,7 @@ class Visibility:
             return Decision.LEAVE_OUT
         words = count_words(node)
         is_prose = words >= MIN_PANEL_WORDS and count_link_words(node) < 0.5 * words
-        return self._accept(node, "aside") if is_prose else Decision.LEAVE_OUT
+        return self._add_measured(node, "aside") if is_prose else Decision.LEAVE_OUT
 
     def _decide_header(self, node: LexborNode) -> Decision:
         """Decide about a page header. It is content if it has the main heading and at least three other words."""
@@ -231,7 +231,7 @@ class Visibility:
             return Decision.READ if headline is not None else Decision.LEAVE_OUT
         plain_words = count_words(node) - count_link_words(node) - count_words(headline)
         plain_words -= sum(count_words(part) for part in node.css("nav, form, button") if part.css_first("a") is None)
-        return self._accept(node, "header") if plain_words > 2 else Decision.LEAVE_OUT
+        return self._add_measured(node, "header") if plain_words > 2 else Decision.LEAVE_OUT
 
 
 _SPECIAL_TAGS = frozenset(
@@ -271,7 +271,7 @@ def _has_formula(node: LexborNode | None) -> bool:
     return node.tag in ("math", "mjx-assistive-mml") or "mathml" in classes or "assistive" in classes
 
 
-def _follows_label(node: LexborNode) -> bool:
+def _has_label_before(node: LexborNode) -> bool:
     """Return whether the element before is a heading, a button, a term or a summary."""
     before = node.prev
     for _ in range(3):
