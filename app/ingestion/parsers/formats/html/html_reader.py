@@ -9,7 +9,6 @@ from app.ingestion.parsers.formats.html.elements import (
     HEADINGS,
     INLINE,
     Attributes,
-    join_spaces,
     count_words,
     get_epub_types,
     get_raised_tag,
@@ -17,6 +16,7 @@ from app.ingestion.parsers.formats.html.elements import (
     get_tag,
     is_block,
     is_table,
+    join_spaces,
     list_children,
     needs_gap,
 )

@@ -7,9 +7,9 @@ from selectolax.lexbor import LexborNode
 from app.ingestion.parsers.formats.html.elements import (
     INLINE,
     Attributes,
-    join_spaces,
     get_classes,
     get_tag,
+    join_spaces,
     list_children,
 )
 from app.ingestion.parsers.toolkit.mathml import MAX_ELEMENTS, MathElement, format_mathml

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from selectolax.lexbor import LexborNode
 
-from app.ingestion.parsers.formats.html.elements import INLINE, Attributes, join_spaces, get_role, get_tag
+from app.ingestion.parsers.formats.html.elements import INLINE, Attributes, get_role, get_tag, join_spaces
 from app.ingestion.parsers.formats.html.inline_text import InlineText
 from app.ingestion.parsers.formats.html.leaf_elements import (
     CHECKED,
