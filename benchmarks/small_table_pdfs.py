@@ -42,7 +42,8 @@ def render_pdf(table: SmallTable, *, rows_per_page: int | None = None, has_prose
 
     Args:
         table: The table. ``ruling`` and ``has_split_signs`` decide how it is drawn.
-        rows_per_page: Maximum number of rows on a page. Later pages have no header. None for a single page.
+        rows_per_page: Maximum number of rows on a page; the rows have no spans. Later pages have no header. None for a
+            single page.
         has_prose: Whether a sentence is printed above the caption and below the footnotes.
 
     Returns:

@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from math import inf
 
 from app.ingestion.parsers.formats.pdf.table_text import PageTable
-from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine, join_pieces
-from app.ingestion.parsers.formats.pdf.unruled_tables import find_tables
+from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine, group_rows, join_pieces
+from app.ingestion.parsers.formats.pdf.unruled_tables import TableContext, find_tables
 from app.ingestion.parsers.toolkit.line_joining import join_lines
 
 BINS = 128
@@ -36,6 +36,7 @@ def group_page_lines(
     hyphenated: Set[str] = frozenset(),
     heading_size: float = inf,
     previous: PageTable | None = None,
+    ruled_tables: Sequence[PageTable] = (),
 ) -> Iterator[LayoutGroup]:
     """Group the lines of a page into paragraphs and tables.
 
@@ -44,6 +45,7 @@ def group_page_lines(
         hyphenated: Result of ``find_hyphenated_words`` for the document.
         heading_size: Font size in points from which a line above a table is a heading, not a caption.
         previous: Table at the end of the page before, which may continue; None if there is none.
+        ruled_tables: Ruled tables of the page; a line with a negative block number marks the place of each.
 
     Yields:
         The groups in reading order. Vertical text comes last.
@@ -51,7 +53,7 @@ def group_page_lines(
     vertical = [line for line in lines if line.is_vertical]
     upright = [line for line in lines if not line.is_vertical] if vertical else lines
     for region in _iter_regions(upright):
-        yield from _iter_groups(group_rows(region), hyphenated, heading_size, previous)
+        yield from _iter_groups(group_rows(region), hyphenated, TableContext(heading_size, previous, ruled_tables))
         previous = None
     for line in vertical:
         yield _build_paragraph([line], hyphenated)
@@ -126,25 +128,6 @@ def _are_columns(lines: Sequence[TextLine], gutter: float) -> bool:
     return True
 
 
-def group_rows(lines: Iterable[TextLine]) -> list[list[TextLine]]:
-    """Return rows of lines at the same height, from top to bottom, each from left to right."""
-    rows: list[list[TextLine]] = []
-    for line in sorted(lines, key=lambda item: (item.y1, item.x0)):
-        if rows and _is_same_row(rows[-1][-1], line):
-            rows[-1].append(line)
-        else:
-            rows.append([line])
-    for row in rows:
-        if len(row) > 1:
-            row.sort(key=lambda item: item.x0)
-    return rows
-
-
-def _is_same_row(first: TextLine, second: TextLine) -> bool:
-    overlap = min(first.y1, second.y1) - max(first.y0, second.y0)
-    return overlap > 0 and overlap > 0.5 * min(first.height, second.height)
-
-
 def _is_separated(row: list[TextLine]) -> bool:
     return all(right.x0 - left.x1 > left.size for left, right in pairwise(row))
 
@@ -175,11 +158,9 @@ def _is_stacked(above: TextLine, below: TextLine) -> bool:
     )
 
 
-def _iter_groups(
-    rows: list[list[TextLine]], hyphenated: Set[str], heading_size: float, previous: PageTable | None
-) -> Iterator[LayoutGroup]:
+def _iter_groups(rows: list[list[TextLine]], hyphenated: Set[str], context: TableContext) -> Iterator[LayoutGroup]:
     index = 0
-    for location in find_tables(rows, heading_size, previous):
+    for location in find_tables(rows, context):
         yield from _iter_paragraphs([join_pieces(row) for row in rows[index : location.start]], hyphenated)
         yield location.table.build_group()
         index = location.end

@@ -20,6 +20,8 @@ from app.ingestion.parsers.formats.pdf.pdf_images import (
     find_content_images,
     interleave_images,
 )
+from app.ingestion.parsers.formats.pdf.ruled_tables import needs_rulings, replace_ruled_tables
+from app.ingestion.parsers.formats.pdf.rulings import Rulings, read_rulings
 from app.ingestion.parsers.formats.pdf.running_lines import HEADING_RATIO, remove_running_lines
 from app.ingestion.parsers.formats.pdf.table_text import PageTable, find_last_table
 from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup
@@ -81,7 +83,7 @@ def _parse_document(document: Any, options: ParseOptions) -> ParsedDocument:
     body = _estimate_body_size(pages)
     running_line_warnings = remove_running_lines(pages, body)
     hyphenated = find_hyphenated_words(chain.from_iterable(page.lines for page in pages))
-    groups = list(_iter_groups(pages, hyphenated, HEADING_RATIO * body))
+    groups = list(_iter_groups(document, pages, hyphenated, HEADING_RATIO * body))
     headings = _HeadingDetector(_read_outline(document), body, groups)
     line_boxes = LineBoxBuilder(pages)
     for number, item in _iter_in_reading_order(pages, groups):
@@ -116,15 +118,30 @@ def _iter_in_reading_order(
 
 
 def _iter_groups(
-    pages: Sequence[PdfPage], hyphenated: Set[str], heading_size: float
+    document: Any, pages: Sequence[PdfPage], hyphenated: Set[str], heading_size: float
 ) -> Iterator[tuple[int, LayoutGroup]]:
     """Yield the groups of all pages with their page numbers. A table at the end of a page may continue on the next."""
     last_table: PageTable | None = None
     for page in pages:
-        groups = list(group_page_lines(page.lines, hyphenated, heading_size / page.size_scale, last_table))
+        size = heading_size / page.size_scale
+        groups = list(group_page_lines(page.lines, hyphenated, size, last_table))
+        if not page.is_ocr and needs_rulings(page.lines, groups):
+            lines, tables = replace_ruled_tables(page.lines, _read_rulings(document, page), hyphenated)
+            if tables:
+                groups = list(group_page_lines(lines, hyphenated, size, last_table, tables))
         last_table = find_last_table(groups)
         for group in groups:
             yield page.number, group._replace(size=group.size * page.size_scale) if page.is_ocr else group
+
+
+def _read_rulings(document: Any, page: PdfPage) -> Rulings:
+    """Return the ruling lines of a page; none if its drawings are damaged."""
+    try:
+        return read_rulings(document.load_page(page.number - 1))
+    except mupdf.FzErrorSystem:
+        raise
+    except (mupdf.FzErrorBase, RuntimeError, ValueError):
+        return Rulings()
 
 
 def _estimate_body_size(pages: Sequence[PdfPage]) -> float:

@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from app.ingestion.parsers.formats.pdf.layout import group_rows, is_aligned
+from app.ingestion.parsers.formats.pdf.layout import is_aligned
 from app.ingestion.parsers.formats.pdf.pages import PdfPage
-from app.ingestion.parsers.formats.pdf.text_line import TextLine
+from app.ingestion.parsers.formats.pdf.text_line import TextLine, group_rows
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.warnings import ServiceWarning, WarningCode
 

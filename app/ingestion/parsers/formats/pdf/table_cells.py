@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from app.ingestion.parsers.formats.pdf.text_line import TextLine, join_pieces
@@ -10,6 +10,7 @@ from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 
 MAX_VALUE_CHARACTERS = 24
 
+_WORDS = re.compile(r"\S+")
 _PARTS = re.compile(r"\S+(?: \S+)*")
 _SIGN = "$€£¥"
 _OPENING = frozenset({*_SIGN, "(", "$(", "€(", "£(", "($", "(€", "(£", "US$", "C$", "A$", "HK$"})
@@ -128,16 +129,14 @@ def _is_item(cells: Sequence[Cell]) -> bool:
 
 def _split_piece(piece: TextLine) -> list[Cell]:
     """Split a piece at runs of spaces if one of its parts is a number. Positions inside the piece are estimates."""
-    text = " ".join(piece.text.split("\xa0"))
+    text = piece.text.replace("\xa0", " ")
     spans = [match.span() for match in _PARTS.finditer(text)]
     if len(spans) > 1 and not any(is_value(text[start:end]) or text[start:end] in _OPENING for start, end in spans):
         spans = [(spans[0][0], spans[-1][1])]
-    widths = [0.5 if _NARROW.match(character) else 1.0 for character in text]
-    scale = (piece.x1 - piece.x0) / (sum(widths) or 1.0)
+    places, scale = _estimate_places(piece)
     cells = []
     for start, end in spans:
-        x0 = piece.x0 + scale * sum(widths[:start])
-        x1 = x0 + scale * sum(widths[start:end])
+        x0, x1 = places[start], places[end]
         part = clean_line(text[start:end])
         if not part:
             continue
@@ -146,6 +145,27 @@ def _split_piece(piece: TextLine) -> list[Cell]:
         else:
             cells.append(Cell(x0, x1, part))
     return cells
+
+
+def _estimate_places(piece: TextLine) -> tuple[list[float], float]:
+    """Return the estimated x coordinate of each character of a piece and of its end, and the width of a digit."""
+    places = list(accumulate((0.5 if _NARROW.match(character) else 1.0 for character in piece.text), initial=0.0))
+    scale = (piece.x1 - piece.x0) / (places[-1] or 1.0)
+    return [piece.x0 + scale * place for place in places], scale
+
+
+def split_words(piece: TextLine) -> list[TextLine]:
+    """Split a piece of a line at its spaces. The positions of the words are estimates.
+
+    Args:
+        piece: The piece.
+
+    Returns:
+        The words, from left to right.
+    """
+    places, _ = _estimate_places(piece)
+    spans = (match.span() for match in _WORDS.finditer(piece.text))
+    return [piece._replace(x0=places[start], x1=places[end], text=piece.text[start:end]) for start, end in spans]
 
 
 def _join_signs(cells: Sequence[Cell]) -> list[Cell]:

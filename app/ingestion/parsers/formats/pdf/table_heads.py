@@ -22,6 +22,11 @@ def build_head(columns: Columns, rows: Sequence[Sequence[Cell]]) -> list[str]:
     Returns:
         The header cell of each column.
     """
+    columns = Columns(columns.edges)
+    for cells in reversed(rows):  # a head that is wider than its column shows the place of the column
+        match = columns.match(cells)
+        if match is not None and -1 not in match:
+            columns.add(cells, match)
     texts: list[list[str]] = [[] for _ in columns.edges]
     above: list[Cell | None] = [None] * len(columns.edges)
     for cells in rows:

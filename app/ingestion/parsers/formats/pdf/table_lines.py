@@ -98,7 +98,15 @@ def find_notes_end(lines: Sequence[TextLine], start: int) -> int:
             break
         is_new = _NOTE.match(line.text.strip()) is not None
         is_continuation = end > start and gap < 0.5 * line.height and abs(line.size - above.size) < 0.5
-        if not is_new and not is_continuation:
+        if not is_new and not is_continuation and not (end == start and _is_remark(lines, end)):
             break
         end += 1
     return end
+
+
+def _is_remark(lines: Sequence[TextLine], index: int) -> bool:
+    """Return whether a line below a table is a remark on the table: near to it, and apart from the text below."""
+    line, above = lines[index], lines[index - 1]
+    if line.y0 - above.y1 > 0.8 * line.height or line.size > above.size + 0.1 or not line.text.rstrip().endswith("."):
+        return False
+    return index + 1 == len(lines) or lines[index + 1].y0 - line.y1 > 0.8 * line.height

@@ -36,6 +36,8 @@ class PageTable:
         notes: Printed lines below the table.
         carried: Table of an earlier page that this table continues; its caption and header row are repeated.
         size: Font size of the rows in points.
+        is_ruled: Whether the cells come from ruling lines.
+        box: Edges of a ruled table in points: left, top, right and bottom.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -45,6 +47,8 @@ class PageTable:
     notes: list[TextLine] = field(default_factory=list)
     carried: "PageTable | None" = None
     size: float = 0.0
+    is_ruled: bool = False
+    box: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
     def build_group(self) -> LayoutGroup:
         """Build the group of the table, with its text in Markdown and the ranges of the printed lines in the text.

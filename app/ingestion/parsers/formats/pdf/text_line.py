@@ -1,6 +1,6 @@
 """Printed lines of a PDF page, and the groups that they form."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ class TextLine(NamedTuple):
         y1: Bottom edge.
         size: Font size in points.
         text: Text of the line.
-        block: Number of MuPDF's text block.
+        block: Number of MuPDF's text block. A negative number marks the place of a ruled table.
     """
 
     x0: float
@@ -77,3 +77,31 @@ def join_pieces(pieces: Sequence[TextLine]) -> TextLine:
         max([line.x1 for line in pieces]), max([line.y1 for line in pieces]),
         largest.size, " ".join([line.text for line in pieces]), pieces[0].block,
     )  # fmt: skip
+
+
+def group_rows(lines: Iterable[TextLine]) -> list[list[TextLine]]:
+    """Return rows of lines at the same height, from top to bottom, each from left to right.
+
+    Args:
+        lines: Lines, in any order. A line with a negative block number is a row on its own.
+
+    Returns:
+        The rows.
+    """
+    rows: list[list[TextLine]] = []
+    for line in sorted(lines, key=lambda item: (item.y1, item.x0)):
+        if rows and _is_same_row(rows[-1][-1], line):
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    for row in rows:
+        if len(row) > 1:
+            row.sort(key=lambda item: item.x0)
+    return rows
+
+
+def _is_same_row(first: TextLine, second: TextLine) -> bool:
+    if first.block < 0 or second.block < 0:
+        return False
+    overlap = min(first.y1, second.y1) - max(first.y0, second.y0)
+    return overlap > 0 and overlap > 0.5 * min(first.height, second.height)

@@ -43,42 +43,56 @@ class TableLocation(NamedTuple):
     table: PageTable
 
 
-def find_tables(
-    rows: Sequence[Sequence[TextLine]], heading_size: float, previous: PageTable | None
-) -> list[TableLocation]:
+class TableContext(NamedTuple):
+    """Facts about the page and the document of a region.
+
+    Attributes:
+        heading_size: Font size in points from which a line is a heading, not a caption.
+        previous: Table at the end of the page before, which may continue; None if there is none.
+        ruled_tables: Ruled tables of the page; a line with a negative block number marks the place of each.
+    """
+
+    heading_size: float
+    previous: PageTable | None
+    ruled_tables: Sequence[PageTable]
+
+
+def find_tables(rows: Sequence[Sequence[TextLine]], context: TableContext) -> list[TableLocation]:
     """Find the tables in the rows of a region of a page.
 
     Args:
         rows: Rows of pieces, from top to bottom.
-        heading_size: Font size in points from which a line is a heading, not a caption.
-        previous: Table at the end of the page before, which may continue; None if there is none.
+        context: Facts about the page.
 
     Returns:
         The tables, from top to bottom.
     """
-    if not any(len(row) > 1 for row in rows):
+    if not any(len(row) > 1 or row[0].block < 0 for row in rows):
         return []
-    return _TableFinder([read_row(row) for row in rows], heading_size, previous).find_tables()
+    return _TableFinder([read_row(row) for row in rows], context).find_tables()
 
 
 class _TableFinder:
     """Finder of the tables in the rows of one region."""
 
-    def __init__(self, rows: Sequence[PrintedRow], heading_size: float, previous: PageTable | None) -> None:
-        self._rows = rows
-        self._heading_size = heading_size
-        self._previous = previous
+    def __init__(self, rows: Sequence[PrintedRow], context: TableContext) -> None:
+        self._rows = list(rows)
+        self._heading_size = context.heading_size
+        self._previous = context.previous
+        self._ruled_tables = context.ruled_tables
         self._floor = 0
 
     def find_tables(self) -> list[TableLocation]:
         locations: list[TableLocation] = []
         index = 0
         while index < len(self._rows):
-            if self._rows[index].is_single:
-                index += 1
-                continue
-            end = self._find_run_end(index)
-            table = self._build_table(index, end)
+            row = self._rows[index]
+            if row.line.block < 0:
+                table: TableLocation | None = self._place_ruled_table(index)
+            elif row.is_single:
+                table = None
+            else:
+                table = self._build_table(index, self._find_run_end(index))
             if table is None:
                 index += 1
                 continue
@@ -87,6 +101,31 @@ class _TableFinder:
             index = self._floor = table.end
         return locations
 
+    def _place_ruled_table(self, index: int) -> TableLocation:
+        """Add the caption and the footnotes of a ruled table, and the header of a table that it continues."""
+        mark = self._rows[index].line
+        table = self._ruled_tables[-1 - mark.block]
+        self._rows[index] = PrintedRow(
+            self._rows[index].cells, TextLine(*table.box, table.size, mark.text, mark.block), False
+        )
+        start = self._find_caption_start(index)
+        previous = self._previous
+        if previous is not None and start == index and index - self._floor <= MAX_LABEL_ROWS:
+            is_same = table.columns.is_similar(previous.columns, 3.0) and previous.is_ruled
+            if is_same and table.head is not None and table.head.cells != previous.list_head() and not table.caption:
+                table.rows.insert(0, table.head)
+                table.head = None
+            if is_same and table.head is None:
+                table.carried = previous
+        table.caption[:0] = [row.line for row in self._rows[start:index]]
+        return self._locate(table, start, index + 1)
+
+    def _locate(self, table: PageTable, start: int, end: int) -> TableLocation:
+        """Add the footnotes to a table, and return its place."""
+        notes_end = find_notes_end([row.line for row in self._rows], end)
+        table.notes = [row.line for row in self._rows[end:notes_end]]
+        return TableLocation(start, notes_end, table)
+
     def _find_run_end(self, start: int) -> int:
         """Return the index behind the last row that may be in the same table as the row at ``start``."""
         end, index = start + 1, start + 1
@@ -94,6 +133,8 @@ class _TableFinder:
         labels = 0
         while index < len(self._rows):
             row, above = self._rows[index], self._rows[index - 1].line
+            if row.line.block < 0:
+                break
             if row.line.y0 - above.y1 > MAX_ROW_GAP * max(above.height, row.line.height):
                 break
             if not row.is_single:
@@ -240,9 +281,7 @@ class _TableFinder:
         table.rows += read_body(self._rows[body:end], columns)
         if table.head is None and not any(is_unit(line.text) for line in table.caption):
             self._repeat_head(table, caption_start)
-        notes_end = find_notes_end([row.line for row in self._rows], end)
-        table.notes = [row.line for row in self._rows[end:notes_end]]
-        return TableLocation(caption_start, notes_end, table)
+        return self._locate(table, caption_start, end)
 
     def _repeat_head(self, table: PageTable, caption_start: int) -> None:
         previous = self._previous
@@ -296,6 +335,14 @@ class _TableFinder:
                 break
             index -= 1
         return index
+
+    @staticmethod
+    def _is_stacked(row: PrintedRow, below: PrintedRow) -> bool:
+        """Return whether a row is the upper line of a header cell in the row below it, behind the first cell."""
+        cell = row.cells[0]
+        is_near = below.line.y0 - row.line.y1 < 0.4 * row.line.height
+        others = below.cells[1:]
+        return is_near and any(abs(cell.x0 + cell.x1 - x0 - x1) < max(x1 - x0, 20) for x0, x1, _ in others)
 
     def _find_caption_start(self, start: int) -> int:
         """Return the index of the first caption line above ``start``: a title, a unit, or a sentence with a colon."""
