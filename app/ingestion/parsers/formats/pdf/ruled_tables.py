@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
-from app.ingestion.parsers.formats.pdf.rulings import Grid, Rulings, find_grids
+from app.ingestion.parsers.formats.pdf.rulings import RuledGrid, Rulings, find_grids
 from app.ingestion.parsers.formats.pdf.table_cells import is_value, is_year, split_words
 from app.ingestion.parsers.formats.pdf.table_columns import Columns
 from app.ingestion.parsers.formats.pdf.table_text import PageTable, TableRow
@@ -91,12 +91,12 @@ def replace_ruled_tables(
     return remaining, tables
 
 
-def _is_inside(line: TextLine, grid: Grid) -> bool:
+def _is_inside(line: TextLine, grid: RuledGrid) -> bool:
     x, y = (line.x0 + line.x1) / 2, (line.y0 + line.y1) / 2
     return line.block >= 0 and grid.xs[0] - 1 < x < grid.xs[-1] + 1 and grid.ys[0] - 1 < y < grid.ys[-1] + 1
 
 
-def _build_table(grid: Grid, lines: Sequence[TextLine], hyphenated: Set[str]) -> PageTable | None:
+def _build_table(grid: RuledGrid, lines: Sequence[TextLine], hyphenated: Set[str]) -> PageTable | None:
     width, height = len(grid.xs) - 1, len(grid.ys) - 1
     if len(lines) < 3 or width * height > MAX_CELLS:
         return None
@@ -125,28 +125,28 @@ def _is_table(filled: Sequence[_GridCell]) -> bool:
     return max(len(cell.text) for cell in filled) <= MAX_CELL_CHARACTERS
 
 
-def _iter_cells(grid: Grid) -> Iterator[_GridCell]:
+def _iter_cells(grid: RuledGrid) -> Iterator[_GridCell]:
     """Yield the cells of a grid. A cell reaches to the next drawn lines on its right and below it."""
     width, height = len(grid.xs) - 1, len(grid.ys) - 1
-    taken = [[False] * width for _ in range(height)]
+    assigned = [[False] * width for _ in range(height)]
     for row in range(height):
         for column in range(width):
-            if taken[row][column]:
+            if assigned[row][column]:
                 continue
             columns = 1
             while column + columns < width and not grid.has_right[row][column + columns - 1]:
-                if taken[row][column + columns]:
+                if assigned[row][column + columns]:
                     break
                 columns += 1
             rows = 1
             while row + rows < height and not any(grid.has_bottom[row + rows - 1][column : column + columns]):
                 rows += 1
             for covered in range(row, row + rows):
-                taken[covered][column : column + columns] = [True] * columns
+                assigned[covered][column : column + columns] = [True] * columns
             yield _GridCell(row, column, rows, columns)
 
 
-def _add_line(line: TextLine, grid: Grid, owners: Sequence[Sequence[_GridCell]]) -> None:
+def _add_line(line: TextLine, grid: RuledGrid, owners: Sequence[Sequence[_GridCell]]) -> None:
     """Add a line to its cell. A line that crosses a drawn line is split at its spaces."""
     row = _find_range(grid.ys, (line.y0 + line.y1) / 2)
     first, last = _find_range(grid.xs, line.x0 + _TOLERANCE), _find_range(grid.xs, line.x1 - _TOLERANCE)
@@ -166,7 +166,7 @@ def _join_cell(pieces: Sequence[TextLine], hyphenated: Set[str]) -> str:
     return join_lines((" ".join(piece.text for piece in row) for row in rows), hyphenated)[0]
 
 
-def _build_rows(grid: Grid, owners: Sequence[Sequence[_GridCell]], lines: Sequence[TextLine]) -> PageTable:
+def _build_rows(grid: RuledGrid, owners: Sequence[Sequence[_GridCell]], lines: Sequence[TextLine]) -> PageTable:
     columns = [index for index in range(len(grid.xs) - 1) if any(row[index].text for row in owners)]
     by_row: dict[int, list[TextLine]] = {}
     for line in lines:

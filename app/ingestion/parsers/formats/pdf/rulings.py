@@ -79,8 +79,8 @@ class Rulings:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
-    """Grid of ruling lines.
+class RuledGrid:
+    """RuledGrid of ruling lines.
 
     Attributes:
         xs: Coordinates of the vertical lines, from left to right.
@@ -113,7 +113,7 @@ def read_rulings(page: Any) -> Rulings:
     return rulings
 
 
-def find_grids(rulings: Rulings) -> list[Grid]:
+def find_grids(rulings: Rulings) -> list[RuledGrid]:
     """Find the grids of lines that cross or touch each other, with at least two rows and two columns.
 
     Args:
@@ -179,7 +179,7 @@ def _find_components(horizontal: Sequence[Segment], vertical: Sequence[Segment])
     return [group for group in groups.values() if len(group[0]) >= 2 and group[1]]
 
 
-def _build_grid(horizontal: Sequence[Segment], vertical: Sequence[Segment]) -> Grid | None:
+def _build_grid(horizontal: Sequence[Segment], vertical: Sequence[Segment]) -> RuledGrid | None:
     xs, ys = _list_places(vertical, horizontal), _list_places(horizontal, vertical)
     if len(xs) < 3 or len(ys) < 3:
         return None
@@ -195,7 +195,7 @@ def _build_grid(horizontal: Sequence[Segment], vertical: Sequence[Segment]) -> G
         if row >= 0:
             for column in _list_covered(xs, line):
                 has_bottom[row][column] = True
-    return Grid(xs, ys, has_right, has_bottom)
+    return RuledGrid(xs, ys, has_right, has_bottom)
 
 
 def _list_places(lines: Sequence[Segment], crossing: Sequence[Segment]) -> list[float]:

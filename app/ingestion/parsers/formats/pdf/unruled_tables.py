@@ -88,7 +88,7 @@ class _TableFinder:
         while index < len(self._rows):
             row = self._rows[index]
             if row.line.block < 0:
-                table: TableLocation | None = self._place_ruled_table(index)
+                table: TableLocation | None = self._locate_ruled_table(index)
             elif row.is_single:
                 table = None
             else:
@@ -101,7 +101,7 @@ class _TableFinder:
             index = self._floor = table.end
         return locations
 
-    def _place_ruled_table(self, index: int) -> TableLocation:
+    def _locate_ruled_table(self, index: int) -> TableLocation:
         """Add the caption and the footnotes of a ruled table, and the header of a table that it continues."""
         mark = self._rows[index].line
         table = self._ruled_tables[-1 - mark.block]
