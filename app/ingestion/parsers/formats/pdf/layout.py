@@ -159,6 +159,9 @@ def _is_stacked(above: TextLine, below: TextLine) -> bool:
 
 
 def _iter_groups(rows: list[list[TextLine]], hyphenated: Set[str], context: TableContext) -> Iterator[LayoutGroup]:
+    if all(len(row) == 1 and row[0].block >= 0 for row in rows):
+        yield from _iter_paragraphs([row[0] for row in rows], hyphenated)
+        return
     index = 0
     for location in find_tables(rows, context):
         yield from _iter_paragraphs([join_pieces(row) for row in rows[index : location.start]], hyphenated)

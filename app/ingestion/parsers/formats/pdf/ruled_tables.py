@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field
 
 from app.ingestion.parsers.formats.pdf.rulings import RuledGrid, Rulings, find_grids
-from app.ingestion.parsers.formats.pdf.table_cells import is_value, is_year, split_words
+from app.ingestion.parsers.formats.pdf.table_cells import is_bullet, is_value, is_year, split_words
 from app.ingestion.parsers.formats.pdf.table_columns import Columns
 from app.ingestion.parsers.formats.pdf.table_text import PageTable, TableRow
 from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine, group_rows, join_pieces
@@ -16,8 +16,9 @@ MAX_CELL_CHARACTERS = 3000
 MAX_CELLS = 20_000
 MAX_HEADER_ROWS = 4
 MAX_GRIDS = 50
-MIN_OPEN_ROWS = 2
-"""Minimum number of rows with several pieces outside of clear tables on a page whose ruling lines are read."""
+MAX_SHORT_CELL_CHARACTERS = 30
+MIN_ALIGNED_ROWS = 3
+"""Minimum number of rows with pieces at the same place, outside of clear tables, on a page whose lines are read."""
 
 MAX_SPAN_SHARE = 0.6
 """Maximum share of the grid that may be in cells over several columns. Forms have more."""
@@ -45,14 +46,37 @@ def needs_rulings(lines: Sequence[TextLine], groups: Sequence[LayoutGroup]) -> b
         groups: Groups of the page without knowledge of its ruling lines.
     """
     bottoms = [round(line.y1) for line in lines]
-    if len(bottoms) - len(set(bottoms)) < 2:
+    if len(bottoms) - len(set(bottoms)) < MIN_ALIGNED_ROWS:
         return False
-    clear_rows = set[int]()
-    for group in groups:
-        if group.table is not None and _is_clear(group.table):
-            clear_rows.update(round(line.y1) for line in group.lines)
-    counts = Counter(bottoms)
-    return sum(count > 1 and bottom not in clear_rows for bottom, count in counts.items()) >= MIN_OPEN_ROWS
+    clear = [
+        (min(line.y0 for line in group.lines), max(line.y1 for line in group.lines))
+        for group in groups
+        if group.table is not None and _is_clear(group.table)
+    ]
+    rows: dict[int, list[TextLine]] = {}
+    for line, bottom in zip(lines, bottoms, strict=True):
+        if not any(top <= bottom <= end + 1 for top, end in clear):
+            rows.setdefault(bottom, []).append(line)
+    places = Counter[tuple[int, int]]()
+    for row in rows.values():
+        if len(row) > 1 and _has_cells(row):
+            leftmost = min(line.x0 for line in row)
+            places.update({key for line in row if line.x0 > leftmost for key in _list_places(line)})
+    return any(count >= MIN_ALIGNED_ROWS for count in places.values())
+
+
+def _has_cells(row: Sequence[TextLine]) -> bool:
+    """Return whether pieces at the same height may be cells: not a bullet or a page number with its text, no prose."""
+    if len(row) == 2:
+        left, right = sorted(row, key=lambda line: line.x0)
+        if is_bullet(left.text.strip()) or right.text.strip().isdecimal():
+            return False
+    return min(len(line.text) for line in row) <= MAX_SHORT_CELL_CHARACTERS
+
+
+def _list_places(line: TextLine) -> list[tuple[int, int]]:
+    """Return the left edge, the right edge and the centre of a piece in points, each with its kind."""
+    return [(0, round(line.x0)), (1, round(line.x1)), (2, round((line.x0 + line.x1) / 2))]
 
 
 def _is_clear(table: PageTable) -> bool:

@@ -9,6 +9,8 @@ from app.ingestion.parsers.formats.pdf.text_line import TextLine, join_pieces
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 
 MAX_VALUE_CHARACTERS = 24
+_SPACE_WIDTH = 0.25
+"""Width of a space as a share of the font size."""
 
 _WORDS = re.compile(r"\S+")
 _PARTS = re.compile(r"\S+(?: \S+)*")
@@ -79,6 +81,11 @@ def is_year(text: str) -> bool:
     return len(text) <= MAX_VALUE_CHARACTERS and _YEAR.fullmatch(text) is not None
 
 
+def is_bullet(text: str) -> bool:
+    """Return whether a text is a bullet or the number of an item, such as (a) or 1."""
+    return len(text) <= 6 and _BULLET.fullmatch(text) is not None
+
+
 def read_cells(row: Sequence[TextLine]) -> list[Cell]:
     """Read the cells of a row.
 
@@ -105,7 +112,7 @@ def read_cells(row: Sequence[TextLine]) -> list[Cell]:
         has_sign = has_sign or any(len(part.text) <= 3 for part in parts)
     if has_sign:
         cells = _join_signs(cells)
-    if len(cells) > 1 and len(cells[0].text) <= 6 and _BULLET.fullmatch(cells[0].text) and _is_item(cells):
+    if len(cells) > 1 and is_bullet(cells[0].text) and _is_item(cells):
         cells[:2] = [Cell(cells[0].x0, cells[1].x1, f"{cells[0].text} {cells[1].text}")]
     return cells
 
@@ -130,6 +137,17 @@ def _is_item(cells: Sequence[Cell]) -> bool:
 def _split_piece(piece: TextLine) -> list[Cell]:
     """Split a piece at runs of spaces if one of its parts is a number. Positions inside the piece are estimates."""
     text = piece.text.replace("\xa0", " ")
+    stripped = text.strip()
+    if (
+        stripped
+        and "  " not in stripped
+        and (stripped[-1] not in _SIGN or len(stripped) == 1)
+        and stripped.isprintable()
+    ):
+        space = _SPACE_WIDTH * piece.size
+        left = piece.x0 + space * (len(text) - len(text.lstrip()))
+        right = piece.x1 - space * (len(text) - len(text.rstrip()))
+        return [Cell(left, max(left, right), stripped)]
     spans = [match.span() for match in _PARTS.finditer(text)]
     if len(spans) > 1 and not any(is_value(text[start:end]) or text[start:end] in _OPENING for start, end in spans):
         spans = [(spans[0][0], spans[-1][1])]

@@ -84,6 +84,9 @@ class Columns:
 
     def find_nearest(self, cell: Cell) -> int:
         """Return the column that a cell overlaps most; the nearest column if it overlaps none."""
+        for index, (left, right) in enumerate(self.edges):
+            if left <= cell.x0 and cell.x1 <= right:
+                return index
         return min(
             range(len(self.edges)),
             key=lambda index: (

@@ -86,6 +86,8 @@ class PageTable:
 
 
 def _clean_cell(text: str) -> str:
+    if text.isascii() and text.isprintable() and "  " not in text and "|" not in text:  # faster than cleaning
+        return text.strip()
     return clean_line(text).replace("|", "\\|")
 
 
