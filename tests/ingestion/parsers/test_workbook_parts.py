@@ -112,8 +112,10 @@ def test_workbook_comments_are_read(tmp_path: Path, options: ParseOptions) -> No
     )
     links = relationships(("comments", "../comments1.xml", ""), ("threadedComment", "../threadedComments/t.xml", ""))
     members = {
-        "xl/comments1.xml": comments, "xl/threadedComments/t.xml": threads, "xl/worksheets/_rels/sheet1.xml.rels": links,
-    }  # fmt: skip
+        "xl/comments1.xml": comments,
+        "xl/threadedComments/t.xml": threads,
+        "xl/worksheets/_rels/sheet1.xml.rels": links,
+    }
     document = parsed(tmp_path, options, worksheet(rows()), members=members)
     assert "Comment on A1: Ask Ada" in texts(document)
     assert "Comment on B1: Is this net? Yes, net." in texts(document)
@@ -142,7 +144,7 @@ def test_workbook_links_values_headers_and_names_are_read(tmp_path: Path, option
     assert "Area" not in shown
 
 
-def test_workbook_shapes_charts_and_pictures_are_read_or_counted(tmp_path: Path, options: ParseOptions) -> None:
+def test_workbook_shapes_charts_and_images_are_read_or_counted(tmp_path: Path, options: ParseOptions) -> None:
     drawing = (
         f'<d:wsDr xmlns:d="{DRAWING}/spreadsheetDrawing" xmlns:a="{DRAWING}/main"><d:sp><d:txBody><a:p><a:r>'
         '<a:t>Call us</a:t></a:r></a:p></d:txBody></d:sp><d:pic><d:nvPicPr><d:cNvPr id="1" descr="Floor plan"/>'

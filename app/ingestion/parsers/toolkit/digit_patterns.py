@@ -86,9 +86,9 @@ def _fill_whole(digits: str, parts: Sequence[Part], *, is_grouped: bool) -> str:
             shown.append("" if (kind, text) == ("sign", ",") else text)
             continue
         places -= 1
-        taken = digits[:position] if places == 0 else digits[max(0, position - 1) : position]
+        run = digits[:position] if places == 0 else digits[max(0, position - 1) : position]
         position = 0 if places == 0 else max(0, position - 1)
-        for digit in reversed(taken or {"0": "0", "?": " "}.get(text, "")):
+        for digit in reversed(run or {"0": "0", "?": " "}.get(text, "")):
             if is_grouped and count and count % 3 == 0 and digit != " ":
                 shown.append(",")
             shown.append(digit)
@@ -150,12 +150,12 @@ def _format_fraction(number: Decimal, parts: Sequence[Part], slash: int) -> str:
     denominator_text = "".join(text for _, text in parts[first:end])
     exact = Fraction(number)
     whole = exact.numerator // exact.denominator if has_whole else 0
-    rest = exact - whole
+    remainder = exact - whole
     if denominator_text.strip("0#?").isdigit():
         fixed = int(denominator_text.replace("#", "").replace("?", "")[:MAX_DENOMINATOR_DIGITS]) or 1
-        numerator, denominator = round(rest * fixed), fixed
+        numerator, denominator = round(remainder * fixed), fixed
     else:
-        near = rest.limit_denominator(10 ** min(len(denominator_text) or 1, MAX_DENOMINATOR_DIGITS) - 1)
+        near = remainder.limit_denominator(10 ** min(len(denominator_text) or 1, MAX_DENOMINATOR_DIGITS) - 1)
         numerator, denominator = near.numerator, near.denominator
     if has_whole and denominator and numerator == denominator:
         whole, numerator = whole + 1, 0

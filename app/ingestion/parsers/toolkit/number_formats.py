@@ -57,7 +57,7 @@ _ELAPSED = re.compile(r"h+|m+|s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class FormatToken:
     """Part of a format: its kind and its text.
 
     Attributes:
@@ -73,7 +73,7 @@ class Token:
 class _Section:
     """Format of the numbers for which a condition holds; without a condition, of the numbers that are left."""
 
-    tokens: tuple[Token, ...]
+    tokens: tuple[FormatToken, ...]
     condition: tuple[str, float] | None = None
 
     @property
@@ -149,7 +149,7 @@ def format_number(value: float, code: str) -> str | None:
     shown = format_digits(abs(value), [(token.kind, token.text) for token in section.tokens])
     if shown is None:
         return None
-    is_negative = value < 0 and not _implies_negative(sections, index) and any(digit in shown for digit in "123456789")
+    is_negative = value < 0 and not _is_negative_only(sections, index) and any(digit in shown for digit in "123456789")
     return _clean(f"-{shown.lstrip()}" if is_negative else shown)
 
 
@@ -179,40 +179,40 @@ def _parse_sections(code: str) -> tuple[_Section, ...] | None:
     if not code or len(code) > MAX_FORMAT_CHARACTERS or code.lower() == "general":
         return None
     sections: list[_Section] = []
-    tokens: list[Token] = []
+    tokens: list[FormatToken] = []
     condition: tuple[str, float] | None = None
     for match in _TOKEN.finditer(code):
         if match.lastgroup == "literal" and match[0] == ";":
             sections.append(_Section(tuple(tokens), condition))
             tokens, condition = [], None
         elif match.lastgroup == "bracket":
-            found = _CONDITION.fullmatch(match["bracket"])
-            condition = (found[1], float(found[2])) if found else condition
+            match_condition = _CONDITION.fullmatch(match["bracket"])
+            condition = (match_condition[1], float(match_condition[2])) if match_condition else condition
             tokens.extend(_read_bracket(match["bracket"]))
         else:
             tokens.append(_read_token(match))
     return (*sections, _Section(tuple(tokens), condition))
 
 
-def _read_bracket(content: str) -> list[Token]:
+def _read_bracket(content: str) -> list[FormatToken]:
     """Return the token of a bracket: an elapsed time or a currency. A color or a condition shows nothing."""
     if _ELAPSED.fullmatch(content):
-        return [Token("elapsed", content.lower())]
+        return [FormatToken("elapsed", content.lower())]
     currency = _CURRENCY.fullmatch(content)
-    return [Token("literal", currency[1])] if currency and currency[1] else []
+    return [FormatToken("literal", currency[1])] if currency and currency[1] else []
 
 
-def _read_token(match: re.Match[str]) -> Token:
+def _read_token(match: re.Match[str]) -> FormatToken:
     kind = match.lastgroup or "literal"
     if kind == "quoted":
-        return Token("literal", match[0].strip('"'))
+        return FormatToken("literal", match[0].strip('"'))
     if kind in ("escaped", "literal"):
-        return Token("literal", match[kind])
+        return FormatToken("literal", match[kind])
     if kind in ("space", "fill"):
-        return Token("literal", " ")
+        return FormatToken("literal", " ")
     if kind == "date" and not DATE_PART.fullmatch(match[0].lower()):
-        return Token("literal", match[0])
-    return Token(kind, match[0].lower() if kind == "date" else match[0])
+        return FormatToken("literal", match[0])
+    return FormatToken(kind, match[0].lower() if kind == "date" else match[0])
 
 
 def _choose_section(sections: tuple[_Section, ...], value: float) -> int | None:
@@ -221,7 +221,7 @@ def _choose_section(sections: tuple[_Section, ...], value: float) -> int | None:
     if any(sections[index].condition for index in numeric):
         for index in numeric:
             condition = sections[index].condition
-            if condition is None or _holds(condition, value):
+            if condition is None or _is_fulfilled(condition, value):
                 return index
         return None
     if len(numeric) > 2 and value == 0:
@@ -231,7 +231,7 @@ def _choose_section(sections: tuple[_Section, ...], value: float) -> int | None:
     return numeric[0] if numeric else None
 
 
-def _holds(condition: tuple[str, float], value: float) -> bool:
+def _is_fulfilled(condition: tuple[str, float], value: float) -> bool:
     sign, limit = condition
     return {
         "<": value < limit, ">": value > limit, "<=": value <= limit, ">=": value >= limit, "=": value == limit,
@@ -239,7 +239,7 @@ def _holds(condition: tuple[str, float], value: float) -> bool:
     }[sign]  # fmt: skip
 
 
-def _implies_negative(sections: tuple[_Section, ...], index: int) -> bool:
+def _is_negative_only(sections: tuple[_Section, ...], index: int) -> bool:
     """Return whether a section is for negative numbers alone, so that it shows its own sign."""
     condition = sections[index].condition
     if condition is not None:

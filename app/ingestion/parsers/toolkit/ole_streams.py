@@ -43,14 +43,14 @@ class OleContainer:
         if len(self._directory) < _ENTRY_BYTES:
             return []
         waiting = [struct.unpack_from("<I", self._directory, 76)[0]]
-        seen: set[int] = set()
+        visited: set[int] = set()
         offsets = []
-        while waiting and len(seen) < MAX_DIRECTORY_ENTRIES:
+        while waiting and len(visited) < MAX_DIRECTORY_ENTRIES:
             number = waiting.pop()
             start = number * _ENTRY_BYTES
-            if number == _NO_ENTRY or number in seen or start + _ENTRY_BYTES > len(self._directory):
+            if number == _NO_ENTRY or number in visited or start + _ENTRY_BYTES > len(self._directory):
                 continue
-            seen.add(number)
+            visited.add(number)
             offsets.append(start)
             waiting.extend(struct.unpack_from("<II", self._directory, start + 68))
         return offsets

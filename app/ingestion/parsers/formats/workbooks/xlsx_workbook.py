@@ -21,7 +21,7 @@ from app.ingestion.types import CorruptFile
 MAX_STYLES = 65_536
 WORKSHEET_KIND = "worksheet"
 CHART_SHEET_KIND = "chartsheet"
-KNOWN_SHEET_KINDS = (WORKSHEET_KIND, CHART_SHEET_KIND, "dialogsheet")
+OPENABLE_SHEET_KINDS = (WORKSHEET_KIND, CHART_SHEET_KIND, "dialogsheet")
 """Kinds of sheets with which python-calamine opens a workbook."""
 
 _SHEET_ELEMENT = re.compile(rb"<(?:\w+:)?sheet\b[^<>]*?(?:/>|>\s*</(?:\w+:)?sheet>)")
@@ -34,7 +34,7 @@ class SheetPart:
     """A sheet of a workbook.
 
     Attributes:
-        kind: Kind of the sheet, such as ``worksheet`` or ``xlMacrosheet``.
+        kind: Kind of the sheet, such as worksheet or chartsheet.
         part: Name of its part.
     """
 
@@ -44,7 +44,7 @@ class SheetPart:
     @property
     def is_known(self) -> bool:
         """Whether python-calamine opens a workbook with such a sheet."""
-        return self.kind in KNOWN_SHEET_KINDS
+        return self.kind in OPENABLE_SHEET_KINDS
 
 
 class XlsxWorkbook:
@@ -123,8 +123,8 @@ def drop_unknown_sheets(path: Path) -> tuple[io.BytesIO, int] | None:
         content = workbook.package.read_part(workbook.part) if unknown else b""
     if not unknown:
         return None
-    kept = _SHEET_ELEMENT.sub(lambda match: b"" if _get_id(match[0]) in unknown else match[0], content)
-    if kept == content:
+    reduced = _SHEET_ELEMENT.sub(lambda match: b"" if _get_id(match[0]) in unknown else match[0], content)
+    if reduced == content:
         raise CorruptFile
     copy = io.BytesIO(path.read_bytes())
     with zipfile.ZipFile(copy, "a", zipfile.ZIP_DEFLATED) as archive:
@@ -133,7 +133,7 @@ def drop_unknown_sheets(path: Path) -> tuple[io.BytesIO, int] | None:
         for item in old:
             archive.filelist.remove(item)
             archive.NameToInfo.pop(item.filename, None)
-        archive.writestr(old[0].filename if old else workbook.part.lstrip("/"), kept)
+        archive.writestr(old[0].filename if old else workbook.part.lstrip("/"), reduced)
     copy.seek(0)
     return copy, len(unknown)
 
