@@ -11,6 +11,7 @@ from app.errors import UnavailableError
 from app.ids import get_creation_time
 from app.inference.embedding import ImageFile, Vectors
 from app.prompts.types import ActivePrompt, PromptName
+from app.retrieval.citation import format_citation
 from app.retrieval.explain import Explanation
 from app.retrieval.lazy_metadata import LazyMetadata
 from app.retrieval.routes import RoutingOptions
@@ -356,14 +357,7 @@ class Hit:
     @property
     def citation(self) -> str:
         """Citation to display: the source with the page or slide."""
-        source, (page, page_end) = self.document.source, self.pages
-        if self.chunk.slide is not None:
-            return f"{source}, slide {self.chunk.slide}"
-        if page is None:
-            return source
-        if page_end in (None, page):
-            return f"{source}, p. {page}"
-        return f"{source}, pp. {page}\u2013{page_end}"
+        return format_citation(self.document.source, self.chunk.slide, self.pages)
 
 
 def round_score(score: float) -> float:
