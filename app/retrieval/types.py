@@ -319,8 +319,7 @@ class Hit:
         expanded_pages: First and last page of the expanded text; None if it is not known.
         vector: Vector of the chunk, if the caller requested it.
         ranks: Ranks in the lists of the retrievers, if the caller requested an explanation.
-        is_external: Whether the hit comes from an HTTP source. Its chunk and document are not stored; their ids only
-            give an order.
+        is_external: Whether the hit comes from an HTTP source, so that its chunk and document are not stored.
     """
 
     key: ChunkKey
