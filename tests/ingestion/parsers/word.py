@@ -16,7 +16,10 @@ NAMESPACES = (
     'xmlns:pic="http://schemas.openxmlformats.org/drawingml/2006/picture" '
     'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart" '
     'xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram" '
-    'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math" '
+    'xmlns:wp="http://schemas.openxmlformats.org/drawingml/2006/wordprocessingDrawing" '
+    'xmlns:w14="http://schemas.microsoft.com/office/word/2010/wordml" '
+    'xmlns:o="urn:schemas-microsoft-com:office:office"'
 )
 PACKAGE_LINKS = "http://schemas.openxmlformats.org/package/2006/relationships"
 
@@ -91,3 +94,21 @@ def field(word: str) -> str:
 
 def box(text: str) -> str:
     return f"<w:txbxContent>{p(text)}</w:txbxContent>"
+
+
+def formatted(text: str, properties: str) -> str:
+    """Return a run with properties, and with the spaces of its text."""
+    return run(f"<w:rPr>{properties}</w:rPr>", f'<w:t xml:space="preserve">{text}</w:t>')
+
+
+def plain(text: str) -> str:
+    return formatted(text, "")
+
+
+def paragraph(*content: str) -> str:
+    return f"<w:p>{''.join(content)}</w:p>"
+
+
+def styles(*definitions: str) -> dict[str, str]:
+    """Return a styles part with definitions of styles."""
+    return {"styles": part("w:styles", "".join(definitions))}

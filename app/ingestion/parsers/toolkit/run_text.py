@@ -68,6 +68,12 @@ class RunText:
         self._end_position()
         self._append(format_note_mark(text, before=self._tail))
 
+    def end_number(self) -> None:
+        """Keep the next text apart from a number before it, because the mark of a note is between them."""
+        self._end_ruby()
+        self._end_position()
+        self._needs_gap = self._needs_gap or self._tail[-1:].isdigit()
+
     def add_ruby(self, text: str, annotation: str) -> None:
         """Add a text with its ruby annotation. Annotations of texts that follow each other stand behind the last one.
 

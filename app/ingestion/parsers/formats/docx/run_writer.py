@@ -107,6 +107,11 @@ class RunWriter:
             self._text.add_apart(text)
             self._has_text = True
 
+    def end_number(self) -> None:
+        """Keep the next text apart from a number before it."""
+        if not self.is_silent:
+            self._text.end_number()
+
     def add_ruby(self, text: str, annotation: str) -> None:
         """Add a text with its ruby annotation."""
         if text and not self.is_silent:

@@ -37,6 +37,14 @@ _REFERENCES = {
     "w:commentReference": "comments",
 }
 _IMAGES = frozenset({"pic:pic", "v:imagedata", "cx:chart"})
+_UNREAD_KINDS = MappingProxyType(
+    {
+        "w:subDoc": (WarningCode.EMBEDDED_DOCUMENTS_NOT_READ, ""),
+        "w:contentPart": (WarningCode.SHAPES_NOT_READ, "ink"),
+        "contentPart": (WarningCode.SHAPES_NOT_READ, "ink"),
+        "webVideoPr": (WarningCode.MEDIA_NOT_READ, ""),
+    }
+)
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,6}")
 _PRIVATE_START = 0xE000
 _MIN_NESTED_ROWS = 3
@@ -266,6 +274,7 @@ class _DocxContentReader:
     def visit_note_reference(self, element: Element) -> Visit:
         if self._writer.muted_by is None:
             self._content.note_references.append((_REFERENCES[get_tag(element)], get_attribute(element, "id")))
+        self._writer.end_number()
         self._writer.is_note_mark = get_attribute(element, "customMarkFollows") in ("1", "true", "on")
         return iter(()), None
 
@@ -299,6 +308,11 @@ class _DocxContentReader:
             self._writer.set_break("\n")
             self._writer.add_text(get_attribute(element, "string"))
             self._writer.set_break("\n")
+        elif kind == "a:p":
+            self._writer.set_break("\n")
+        elif kind in _UNREAD_KINDS:
+            code, name = _UNREAD_KINDS[kind]
+            self._context.unread.add(code, kind=name)
 
 
 _VISITORS: Mapping[str, Callable[[_DocxContentReader, Element], Visit]] = MappingProxyType(

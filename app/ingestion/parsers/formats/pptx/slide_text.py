@@ -119,9 +119,10 @@ class SlideTextReader:
             return ""
         latin = get_attribute(find_child(properties, "a:latin"), "typeface")
         symbol = get_attribute(find_child(properties, "a:sym"), "typeface")
-        content, unknown_count = replace_symbols(content, latin if is_symbol_font(latin) else "")
         if symbol and not is_symbol_font(latin):
             content, unknown_count = _replace_private(content, symbol)
+        else:
+            content, unknown_count = replace_symbols(content, latin)
         if unknown_count:
             self._unread.add(WarningCode.SYMBOLS_NOT_READ, unknown_count)
         return content
