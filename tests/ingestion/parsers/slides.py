@@ -116,7 +116,7 @@ def frame(content: str, name: str = "/>") -> str:
 
 
 def image_shape(name: str = "/>", properties: str = "", embed: str = "x") -> str:
-    """Return a picture; ``name`` is the end of its name element."""
+    """Return an image; ``name`` is the end of its name element."""
     return (
         f'<p:pic><p:nvPicPr><p:cNvPr id="1"{name}<p:cNvPicPr/><p:nvPr>{properties}</p:nvPr></p:nvPicPr>'
         f'<p:blipFill><a:blip r:embed="{embed}"/></p:blipFill></p:pic>'

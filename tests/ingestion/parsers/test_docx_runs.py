@@ -278,7 +278,7 @@ def test_docx_ruby_and_equations_are_read(content: str, text: str, path: Path, o
     assert text_of(read(path, options, content)) == [text]
 
 
-def picture(alt_text: str) -> str:
+def image_run(alt_text: str) -> str:
     return f'<w:drawing><wp:inline><wp:docPr id="1" name="Picture 1" descr="{alt_text}"/></wp:inline></w:drawing>'
 
 
@@ -294,11 +294,13 @@ def picture(alt_text: str) -> str:
     ],
 )
 def test_docx_alternative_texts_of_images_are_read(alt_text: str, text: str, path: Path, options: ParseOptions) -> None:
-    assert text_of(read(path, options, plain("Press "), run(picture(alt_text)), plain(" now"))) == [text]
+    assert text_of(read(path, options, plain("Press "), run(image_run(alt_text)), plain(" now"))) == [text]
 
 
 def test_docx_alternative_text_in_a_heading_follows_it(path: Path, options: ParseOptions) -> None:
-    heading = f'<w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr>{run(picture("Our logo in red"))}{plain("Terms")}</w:p>'
+    heading = (
+        f'<w:p><w:pPr><w:pStyle w:val="Heading1"/></w:pPr>{run(image_run("Our logo in red"))}{plain("Terms")}</w:p>'
+    )
     assert text_of(docx_parser.parse(write(path, heading), options)) == ["Terms", "Our logo in red"]
 
 
@@ -309,7 +311,7 @@ def test_docx_symbols_raised_text_and_equations_in_cells_are_read(path: Path, op
         [cell(p("Backup")), cell(paragraph(symbol("Wingdings", "F0FC")))],
         [cell(p("Cells")), cell(paragraph(plain("10"), formatted("6", RAISED)))],
         [cell(p("Law")), cell(paragraph(equation))],
-        [cell(p("Plug")), cell(paragraph(run(picture("Type F"))))],
+        [cell(p("Plug")), cell(paragraph(run(image_run("Type F"))))],
     ]
     document = docx_parser.parse(write(path, table(*rows)), options)
     assert document.blocks[0].text.split("\n")[2:] == [
