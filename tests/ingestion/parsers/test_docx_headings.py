@@ -84,7 +84,7 @@ def test_docx_large_lines_are_above_bold_lines(path: Path, options: ParseOptions
     assert headings == [(1, "Terms"), (2, "Fuel")]
 
 
-def test_docx_with_heading_styles_keeps_bold_lines_as_text(path: Path, options: ParseOptions) -> None:
+def test_docx_with_heading_styles_reads_bold_lines_as_text(path: Path, options: ParseOptions) -> None:
     styled = "".join(p(name, style("Heading1")) + BODY for name in ("Fuel", "Tolls", "Fees"))
     assert [text for _, text in read_headings(path, options, styled, bold("Important"), BODY)] == [
         "Fuel",
