@@ -26,7 +26,7 @@ from tests.ingestion.parsers.test_docx import CHART, DIAGRAM
 
 
 @dataclass(frozen=True)
-class Kind:
+class SlideContent:
     """Slides with one kind of content, and the texts and the warning that they must give."""
 
     slides: tuple[str, ...]
@@ -67,90 +67,100 @@ SECTION_SLIDES = '<p14:sldIdLst><p14:sldId id="256"/></p14:sldIdLst>'
 SECTION = f'<p14:sectionLst xmlns:p14="urn:x"><p14:section name="{{}}">{SECTION_SLIDES}</p14:section></p14:sectionLst>'
 
 KINDS = {
-    "title": Kind((placeholder("ctrTitle", "Terms"),), ("Terms",)),
-    "text": Kind((text("a"),), ("a",)),
-    "footer and date": Kind((placeholder("ftr", "Northwind") + placeholder("dt", "1 May"),), ("Northwind", "1 May")),
-    "slide number": Kind((text("a") + placeholder("sldNum", "7"),), ("a",)),
-    "group of shapes": Kind((group(text("inner") + group(text("innermost"))),), ("inner", "innermost")),
-    "alternative of shapes": Kind(
+    "title": SlideContent((placeholder("ctrTitle", "Terms"),), ("Terms",)),
+    "text": SlideContent((text("a"),), ("a",)),
+    "footer and date": SlideContent(
+        (placeholder("ftr", "Northwind") + placeholder("dt", "1 May"),), ("Northwind", "1 May")
+    ),
+    "slide number": SlideContent((text("a") + placeholder("sldNum", "7"),), ("a",)),
+    "group of shapes": SlideContent((group(text("inner") + group(text("innermost"))),), ("inner", "innermost")),
+    "alternative of shapes": SlideContent(
         (
             f"<mc:AlternateContent><mc:Choice>{text('new')}</mc:Choice><mc:Fallback>{text('old')}</mc:Fallback></mc:AlternateContent>",
         ),
         ("new",),
     ),
-    "table": Kind(
+    "table": SlideContent(
         (slide_table([slide_cell("a"), slide_cell("b")], [slide_cell("c"), slide_cell("d")]),),
         ("| a | b |\n| --- | --- |\n| c | d |",),
     ),
-    "chart": Kind(
+    "chart": SlideContent(
         (frame('<c:chart r:id="c"/>'),),
         ("Fleet", "| | Cars |\n| --- | --- |\n| 007 | 4.3 |\n| | 1234567 |\n| East | |"),
         targets=(("c", "chart", "chart.xml"),),
         parts={"ppt/chart.xml": CHART},
     ),
-    "chart of a newer format": Kind((text("a") + frame('<x:chart xmlns:x="urn:x"/>'),), ("a",), ("images_not_read", 1)),
-    "SmartArt": Kind(
+    "chart of a newer format": SlideContent(
+        (text("a") + frame('<x:chart xmlns:x="urn:x"/>'),), ("a",), ("images_not_read", 1)
+    ),
+    "SmartArt": SlideContent(
         (frame('<dgm:relIds r:dm="d"/>'),),
         ("Book", "Drive"),
         targets=(("d", "diagramData", "d.xml"),),
         parts={"ppt/d.xml": DIAGRAM},
     ),
-    "image": Kind((text("a") + image_shape(),), ("a",), ("images_not_read", 1)),
-    "alternative text of an image": Kind((image_shape(ALT),), ("Red wire to L1",), ("images_not_read", 1)),
-    "alternative text of a shape": Kind((shape(name=ALT),), ("Red wire to L1",)),
-    "alternative text of a group": Kind((group(text("a"), ALT),), ("Red wire to L1", "a")),
-    "alternative text of a chart": Kind(
+    "image": SlideContent((text("a") + image_shape(),), ("a",), ("images_not_read", 1)),
+    "alternative text of an image": SlideContent((image_shape(ALT),), ("Red wire to L1",), ("images_not_read", 1)),
+    "alternative text of a shape": SlideContent((shape(name=ALT),), ("Red wire to L1",)),
+    "alternative text of a group": SlideContent((group(text("a"), ALT),), ("Red wire to L1", "a")),
+    "alternative text of a chart": SlideContent(
         (frame('<dgm:relIds r:dm="d"/>', ALT),),
         ("Red wire to L1", "Book", "Drive"),
         targets=(("d", "diagramData", "d.xml"),),
         parts={"ppt/d.xml": DIAGRAM},
     ),
-    "video": Kind((text("a") + image_shape(properties='<a:videoFile r:link="v"/>'),), ("a",), ("media_not_read", 1)),
-    "sound": Kind((text("a") + image_shape(properties='<a:audioFile r:link="v"/>'),), ("a",), ("media_not_read", 1)),
-    "embedded workbook": Kind(
+    "video": SlideContent(
+        (text("a") + image_shape(properties='<a:videoFile r:link="v"/>'),), ("a",), ("media_not_read", 1)
+    ),
+    "sound": SlideContent(
+        (text("a") + image_shape(properties='<a:audioFile r:link="v"/>'),), ("a",), ("media_not_read", 1)
+    ),
+    "embedded workbook": SlideContent(
         (text("a") + frame('<p:oleObj progId="Excel.Sheet.12"/>'),), ("a",), ("embedded_documents_not_read", 1)
     ),
-    "old equation": Kind((text("a") + frame('<p:oleObj progId="Equation.3"/>'),), ("a",), ("equations_not_read", 1)),
-    "ink": Kind((text("a") + '<p:contentPart r:id="x"/>',), ("a",), ("shapes_not_read", 1)),
-    "unknown shape with text": Kind(
+    "old equation": SlideContent(
+        (text("a") + frame('<p:oleObj progId="Equation.3"/>'),), ("a",), ("equations_not_read", 1)
+    ),
+    "ink": SlideContent((text("a") + '<p:contentPart r:id="x"/>',), ("a",), ("shapes_not_read", 1)),
+    "unknown shape with text": SlideContent(
         (text("a") + f"<p:newShape><p:txBody>{line(text_run('new text'))}</p:txBody></p:newShape>",), ("new text", "a")
     ),
-    "unknown shape without text": Kind((text("a") + "<p:newShape/>",), ("a",), ("shapes_not_read", 1)),
-    "line": Kind((text("a") + "<p:cxnSp><p:nvCxnSpPr><p:cNvPr id='3'/></p:nvCxnSpPr></p:cxnSp>",), ("a",)),
-    "speaker notes": Kind(
+    "unknown shape without text": SlideContent((text("a") + "<p:newShape/>",), ("a",), ("shapes_not_read", 1)),
+    "line": SlideContent((text("a") + "<p:cxnSp><p:nvCxnSpPr><p:cNvPr id='3'/></p:nvCxnSpPr></p:cxnSp>",), ("a",)),
+    "speaker notes": SlideContent(
         (text("a"),), ("a", "Say hello\naside"), targets=(("n", "notesSlide", "n.xml"),), parts={"ppt/n.xml": NOTES}
     ),
-    "older comment": Kind(
+    "older comment": SlideContent(
         (text("a"),), ("a", "Too long"), targets=(("k", "comments", "k.xml"),), parts={"ppt/k.xml": OLD_COMMENTS}
     ),
-    "newer comment": Kind(
+    "newer comment": SlideContent(
         (text("a"),), ("a", "Too short"), targets=(("k", "comments", "k.xml"),), parts={"ppt/k.xml": NEW_COMMENTS}
     ),
-    "damaged comments": Kind(
+    "damaged comments": SlideContent(
         (text("a"),),
         ("a",),
         ("damaged_parts_not_read", 1),
         targets=(("k", "comments", "k.xml"),),
         parts={"ppt/k.xml": "<p"},
     ),
-    "layout": Kind((text("a"),), ("a",), targets=(("l", "slideLayout", "l.xml"),), parts={"ppt/l.xml": LAYOUT}),
-    "hidden slide": Kind(
+    "layout": SlideContent((text("a"),), ("a",), targets=(("l", "slideLayout", "l.xml"),), parts={"ppt/l.xml": LAYOUT}),
+    "hidden slide": SlideContent(
         (text("a"), f'<p:sld show="0">{part_of(text("b"))}</p:sld>'), ("a", "b"), ("hidden_slides_read", None)
     ),
-    "section": Kind(
+    "section": SlideContent(
         (placeholder("title", "Terms") + text("a"),), ("Terms", "Pricing", "a"), extension=SECTION.format("Pricing")
     ),
-    "default section": Kind((text("a"),), ("a",), extension=SECTION.format("Default Section")),
-    "animation": Kind((f"<p:sld>{part_of(text('a'))}<p:timing><p:tnLst/></p:timing></p:sld>",), ("a",)),
-    "equation": Kind((shape(line("<a14:m><m:oMath><m:r><m:t>E=mc</m:t></m:r></m:oMath></a14:m>")),), ("E=mc",)),
-    "unknown symbol": Kind(
+    "default section": SlideContent((text("a"),), ("a",), extension=SECTION.format("Default Section")),
+    "animation": SlideContent((f"<p:sld>{part_of(text('a'))}<p:timing><p:tnLst/></p:timing></p:sld>",), ("a",)),
+    "equation": SlideContent((shape(line("<a14:m><m:oMath><m:r><m:t>E=mc</m:t></m:r></m:oMath></a14:m>")),), ("E=mc",)),
+    "unknown symbol": SlideContent(
         (text("a") + shape(line(text_run("\uf0ff", '<a:sym typeface="Wingdings"/>'))),), ("a",), ("symbols_not_read", 1)
     ),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
-def test_pptx_kind_of_content_is_read_or_counted(kind: Kind, tmp_path: Path, options: ParseOptions) -> None:
+def test_pptx_kind_of_content_is_read_or_counted(kind: SlideContent, tmp_path: Path, options: ParseOptions) -> None:
     path = tmp_path / "test.pptx"
     write_slides(path, *kind.slides, targets=kind.targets, parts=kind.parts, extension=kind.extension)
     document = pptx_parser.parse(path, options)
