@@ -12,13 +12,17 @@ _HYPHENS = ("-", "\u2010", "\u2011")
 _MAX_WORD_CHARACTERS = 100
 _LAST_WORD = re.compile(r"\w+$")
 _WORD = re.compile(r"\w+")
+_UNSPACED = re.compile(
+    "[\u2e80-\u312f\u3190-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef\U00020000-\U0003ffff]"
+)
 
 
 def join_lines(parts: Iterable[str], hyphenated: Set[str] = frozenset()) -> tuple[str, list[tuple[int, int]]]:
     """Join printed lines into one paragraph.
 
     A word that is split by a hyphen at the end of a line becomes whole again if it continues with a lowercase letter.
-    A word that is split by a soft hyphen always becomes whole again.
+    A word that is split by a soft hyphen always becomes whole again. Chinese and Japanese lines are joined without a
+    space.
     Each line is cleaned before the join, so that the ranges stay valid.
 
     Args:
@@ -39,8 +43,9 @@ def join_lines(parts: Iterable[str], hyphenated: Set[str] = frozenset()) -> tupl
                 (has_soft_hyphen or previous.endswith(_HYPHENS))
                 and _is_split_word(previous, line, has_soft_hyphen=has_soft_hyphen)
             ):
-                pieces.append(" ")
-                position += 1
+                if not _is_unspaced(previous, line):
+                    pieces.append(" ")
+                    position += 1
             elif previous and not has_soft_hyphen and _build_compound(previous, line) not in hyphenated:
                 pieces[-1] = previous[:-1]
                 position -= 1
@@ -62,6 +67,11 @@ def _is_split_word(previous: str, line: str, *, has_soft_hyphen: bool) -> bool:
     if previous[-1] in MARKS_BY_ACCENT or line[0] in MARKS_BY_ACCENT:
         return False
     return has_soft_hyphen or (previous[-2:-1].isalpha() and line[0].islower())
+
+
+def _is_unspaced(previous: str, line: str) -> bool:
+    """Return whether both characters at the joint are of a script without spaces, such as Chinese or Japanese."""
+    return previous[-1] >= "\u2e80" and _UNSPACED.match(previous[-1]) is not None and _UNSPACED.match(line) is not None
 
 
 def _build_compound(previous: str, line: str) -> str:

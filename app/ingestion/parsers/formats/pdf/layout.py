@@ -7,8 +7,15 @@ from itertools import accumulate, pairwise
 from math import inf
 
 from app.ingestion.parsers.formats.pdf.table_text import PageTable
-from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup, TextLine, group_rows, join_pieces
+from app.ingestion.parsers.formats.pdf.text_line import (
+    LayoutGroup,
+    TextLine,
+    group_rows,
+    has_mostly_right_to_left,
+    join_pieces,
+)
 from app.ingestion.parsers.formats.pdf.unruled_tables import TableContext, find_tables
+from app.ingestion.parsers.formats.pdf.vertical_text import iter_column_paragraphs, iter_tiers, split_ruby
 from app.ingestion.parsers.toolkit.line_joining import join_lines
 
 BINS = 128
@@ -48,22 +55,45 @@ def group_page_lines(
         ruled_tables: Ruled tables of the page; a line with a negative block number marks the place of each.
 
     Yields:
-        The groups in reading order. Vertical text comes last.
+        The groups in reading order. Rotated text and ruby come last.
     """
-    vertical = [line for line in lines if line.is_vertical]
-    upright = [line for line in lines if not line.is_vertical] if vertical else lines
-    for region in _iter_regions(upright):
-        yield from _iter_groups(group_rows(region), hyphenated, TableContext(heading_size, previous, ruled_tables))
-        previous = None
-    for line in vertical:
+    context = TableContext(heading_size, previous, ruled_tables)
+    lines, ruby = split_ruby(lines)
+    columns = [line for line in lines if line.has_vertical_glyphs]
+    rotated = [line for line in lines if line.is_vertical and not line.has_vertical_glyphs]
+    upright = [line for line in lines if not line.is_vertical] if columns or rotated else lines
+    for tier in iter_tiers(columns):
+        top = min(line.y0 for line in tier)
+        above = [line for line in upright if line.y0 + line.y1 < 2 * top]
+        upright = [line for line in upright if line.y0 + line.y1 >= 2 * top]
+        yield from _iter_upright_groups(above, hyphenated, context)
+        context = context._replace(previous=None)
+        for paragraph in iter_column_paragraphs(tier):
+            yield _build_paragraph(paragraph, hyphenated)
+    yield from _iter_upright_groups(upright, hyphenated, context)
+    for line in rotated:
         yield _build_paragraph([line], hyphenated)
+    if ruby:
+        yield _build_paragraph(ruby, hyphenated)
 
 
-def _iter_regions(lines: Sequence[TextLine], depth: int = 0) -> Iterator[Sequence[TextLine]]:
+def _iter_upright_groups(
+    lines: Sequence[TextLine], hyphenated: Set[str], context: TableContext
+) -> Iterator[LayoutGroup]:
+    is_reversed = has_mostly_right_to_left(lines)
+    for region in _iter_regions(lines, is_reversed=is_reversed):
+        yield from _iter_groups(group_rows(region), hyphenated, context)
+        context = context._replace(previous=None)
+
+
+def _iter_regions(
+    lines: Sequence[TextLine], depth: int = 0, *, is_reversed: bool = False
+) -> Iterator[Sequence[TextLine]]:
     """Yield the lines of each column region in reading order, by a variant of XY-cut (Nagy and Seth 1984).
 
     In this variant, lines may cross a vertical cut. Lines of full width divide the columns into bands. Vertical cuts
-    come first, which keeps columns together if their lines are at the same heights.
+    come first, which keeps columns together if their lines are at the same heights. The right column comes first on
+    pages whose text runs from right to left.
     """
     gutter = _find_gutter(lines) if depth < 6 else None
     if gutter is None:
@@ -76,21 +106,21 @@ def _iter_regions(lines: Sequence[TextLine], depth: int = 0) -> Iterator[Sequenc
     for line in sorted(lines, key=lambda item: item.y0):
         if line.x0 < gutter < line.x1:
             if left or right:
-                yield from _iter_band(across, left, right, depth)
+                yield from _iter_band(across, left, right, depth, is_reversed)
                 across, left, right = [], [], []
             across.append(line)
         else:
             (left if line.x1 <= gutter else right).append(line)
-    yield from _iter_band(across, left, right, depth)
+    yield from _iter_band(across, left, right, depth, is_reversed)
 
 
 def _iter_band(
-    across: list[TextLine], left: list[TextLine], right: list[TextLine], depth: int
+    across: list[TextLine], left: list[TextLine], right: list[TextLine], depth: int, is_reversed: bool
 ) -> Iterator[Sequence[TextLine]]:
     if across:
         yield across
-    yield from _iter_regions(left, depth + 1)
-    yield from _iter_regions(right, depth + 1)
+    for side in (right, left) if is_reversed else (left, right):
+        yield from _iter_regions(side, depth + 1, is_reversed=is_reversed)
 
 
 def _find_gutter(lines: Sequence[TextLine]) -> float | None:

@@ -13,19 +13,10 @@ from typing import Any
 import pymupdf
 from pymupdf import mupdf
 
-from app.ingestion.parsers.formats.pdf.printed_accents import (
-    compose_printed_accents,
-    has_accent,
-    list_printed_lines,
-    read_glyphs,
-)
-from app.ingestion.parsers.formats.pdf.text_line import TextLine
-
 JSON_SCALE = 16.0
 """Scale of coordinates in the JSON of MuPDF, which rounds numbers: the scaled numbers keep a sixteenth of a unit."""
 
 TEXT_FLAGS = pymupdf.TEXTFLAGS_DICT & ~pymupdf.TEXT_PRESERVE_IMAGES & ~pymupdf.TEXT_PRESERVE_LIGATURES
-_BULLETS = str.maketrans({"\uf0b7": "•", "\uf0a7": "▪", "\uf0d8": "‣", "\uf02d": "–", "\uf06c": "•", "\uf06e": "▪"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +66,22 @@ def load_text_page(page: Any, *, include_images: bool) -> Any:
     return text
 
 
+def print_text_page(text: Any, printer: Any, argument: float) -> bytes:
+    """Print a page by a function of MuPDF.
+
+    Args:
+        text: Structured text page of MuPDF.
+        printer: Function of MuPDF that prints such a page.
+        argument: Last argument of the function, such as a scale.
+    """
+    buffer = mupdf.FzBuffer(4096)
+    output = mupdf.FzOutput(buffer)
+    printer(output, text, argument)
+    output.fz_close_output()
+    data: bytes = buffer.fz_buffer_extract()
+    return data
+
+
 def iter_raw_lines(text: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the lines of a page from the JSON of MuPDF.
 
@@ -84,45 +91,12 @@ def iter_raw_lines(text: Any) -> Iterator[tuple[int, dict[str, Any]]]:
     Yields:
         The number of the text block, and a line that is not empty. Its coordinates are multiplied by ``JSON_SCALE``.
     """
-    buffer = mupdf.FzBuffer(4096)
-    output = mupdf.FzOutput(buffer)
-    mupdf.fz_print_stext_page_as_json(output, text, JSON_SCALE)
-    output.fz_close_output()
-    page = json.loads(buffer.fz_buffer_extract().decode("utf-8", "replace"), strict=False)
+    data = print_text_page(text, mupdf.fz_print_stext_page_as_json, JSON_SCALE)
+    page = json.loads(data.decode("utf-8", "replace"), strict=False)
     for index, block in enumerate(page["blocks"]):
         for raw_line in block.get("lines", ()):
             if raw_line["text"].strip():
                 yield index, raw_line
-
-
-def iter_lines(text: Any) -> Iterator[TextLine]:
-    """Yield the lines of a page in points.
-
-    Args:
-        text: Structured text page of MuPDF.
-
-    Yields:
-        A line that is not empty.
-    """
-    printed_lines: list[Any] | None = None
-    for index, (block, raw_line) in enumerate(iter_raw_lines(text)):
-        box = raw_line["bbox"]
-        x, y = box["x"] / JSON_SCALE, box["y"] / JSON_SCALE
-        words = raw_line["text"]
-        if not words.isprintable():  # private-use characters are not printable; the test is faster than translating
-            words = words.translate(_BULLETS)
-        if has_accent(words):
-            printed_lines = list_printed_lines(text) if printed_lines is None else printed_lines
-            words = compose_printed_accents(read_glyphs(printed_lines[index]), words)
-        yield TextLine(
-            x,
-            y,
-            x + box["w"] / JSON_SCALE,
-            y + box["h"] / JSON_SCALE,
-            raw_line["font"]["size"] / JSON_SCALE,
-            words,
-            block,
-        )
 
 
 def iter_images(text: Any) -> Iterator[PdfImage]:

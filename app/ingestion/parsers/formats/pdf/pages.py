@@ -9,7 +9,7 @@ from typing import Any
 from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
-from app.ingestion.parsers.formats.pdf.mupdf_page import PdfImage, iter_images, iter_lines, load_text_page
+from app.ingestion.parsers.formats.pdf.mupdf_page import PdfImage, iter_images, load_text_page
 from app.ingestion.parsers.formats.pdf.ocr import (
     OcrEngine,
     format_install_hint,
@@ -17,8 +17,11 @@ from app.ingestion.parsers.formats.pdf.ocr import (
     list_language_warnings,
 )
 from app.ingestion.parsers.formats.pdf.overprints import remove_overprints
+from app.ingestion.parsers.formats.pdf.page_lines import read_lines
+from app.ingestion.parsers.formats.pdf.page_links import read_link_areas
 from app.ingestion.parsers.formats.pdf.pdf_images import PdfImageExtractor, PdfImagePlacement, find_content_images
 from app.ingestion.parsers.formats.pdf.text_line import TextLine
+from app.ingestion.parsers.formats.pdf.vertical_text import join_vertical_lines
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_list import MIN_SIDE_PIXELS
 from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
@@ -167,10 +170,11 @@ def _read_text(loaded: Any, page: PdfPage, image_extractor: PdfImageExtractor) -
         loaded.set_rotation(0)
     try:
         text = load_text_page(loaded, include_images=bool(sizes))
+        links = read_link_areas(loaded)
     finally:
         if page.rotation:
             loaded.set_rotation(page.rotation)
-    page.lines = remove_overprints(list(iter_lines(text)))
+    page.lines = join_vertical_lines(remove_overprints(read_lines(text, links, has_images=bool(sizes))))
     if not page.lines and listed_sizes:
         page.issue = PageIssue.SCAN
     if page.lines and sizes:

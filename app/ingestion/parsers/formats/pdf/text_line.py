@@ -1,10 +1,15 @@
 """Printed lines of a PDF page, and the groups that they form."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from app.ingestion.parsers.formats.pdf.table_text import PageTable
+
+
+RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
+"""Pattern of a character of a script that runs from right to left."""
 
 
 class TextLine(NamedTuple):
@@ -20,6 +25,8 @@ class TextLine(NamedTuple):
         size: Font size in points.
         text: Text of the line.
         block: Number of MuPDF's text block. A negative number marks the place of a ruled table.
+        is_bold: Whether the whole text is bold.
+        has_vertical_glyphs: Whether the text runs from top to bottom, as in Japanese books.
     """
 
     x0: float
@@ -29,6 +36,8 @@ class TextLine(NamedTuple):
     size: float
     text: str
     block: int = 0
+    is_bold: bool = False
+    has_vertical_glyphs: bool = False
 
     @property
     def height(self) -> float:
@@ -37,7 +46,7 @@ class TextLine(NamedTuple):
     @property
     def is_vertical(self) -> bool:
         """Whether the text runs from bottom to top or from top to bottom."""
-        return self.height > 2 * (self.x1 - self.x0) and len(self.text) > 2
+        return self.has_vertical_glyphs or (self.height > 2 * (self.x1 - self.x0) and len(self.text) > 2)
 
 
 class LayoutGroup(NamedTuple):
@@ -60,6 +69,12 @@ class LayoutGroup(NamedTuple):
     table: "PageTable | None" = None
 
 
+def has_mostly_right_to_left(lines: Sequence[TextLine]) -> bool:
+    """Return whether most lines with letters from right to left or with Latin letters run from right to left."""
+    right = sum([not line.text.isascii() and RIGHT_TO_LEFT.search(line.text) is not None for line in lines])
+    return right > 0 and 2 * right >= sum([any(map(str.isalpha, line.text)) for line in lines])
+
+
 def join_pieces(pieces: Sequence[TextLine]) -> TextLine:
     """Join lines or pieces of lines into one line with their common box.
 
@@ -67,15 +82,19 @@ def join_pieces(pieces: Sequence[TextLine]) -> TextLine:
         pieces: Pieces, in reading order.
 
     Returns:
-        The line; its font size is that of the piece with the longest text.
+        The line; its font size is that of the piece with the longest text. Pieces from right to left are joined in
+        their reading order.
     """
     if len(pieces) == 1:
         return pieces[0]
+    if has_mostly_right_to_left(pieces):
+        pieces = pieces[::-1]
     largest = max(pieces, key=lambda line: len(line.text))
     return TextLine(
         min([line.x0 for line in pieces]), min([line.y0 for line in pieces]),
         max([line.x1 for line in pieces]), max([line.y1 for line in pieces]),
         largest.size, " ".join([line.text for line in pieces]), pieces[0].block,
+        all(line.is_bold for line in pieces),
     )  # fmt: skip
 
 

@@ -1,1 +1,0 @@
-"""Parts of Excel workbooks that the library python-calamine does not read: formats, comments, links and drawings."""
