@@ -131,11 +131,16 @@ def _draw_cell(writer: Any, box: _Box, table: SmallTable, font: Any) -> None:
     y = box.y0 + 2
     if is_header and table.ruling is not Ruling.ALL:  # heads of several lines end at the line below the header
         y = box.y1 - PADDING + 2 - LINE_HEIGHT * len(lines)
-    elif table.ruling is Ruling.NONE and _NUMBER.fullmatch(box.cell.text):
+    elif table.ruling is Ruling.NONE and box.column and _has_long_label(table, box.row - len(table.header)):
         y = box.y1 - PADDING + 2 - LINE_HEIGHT
     for line in lines:
         _draw_cell_line(writer, box, table, line, y + FONT_SIZE, font)
         y += LINE_HEIGHT
+
+
+def _has_long_label(table: SmallTable, row: int) -> bool:
+    """Return whether only the first cell of a row has several lines. Its numbers are then next to the last line."""
+    return all("\n" not in cell.text for cell in table.rows[row][1:] if cell is not None)
 
 
 def _draw_cell_line(writer: Any, box: _Box, table: SmallTable, line: str, base: float, font: Any) -> None:

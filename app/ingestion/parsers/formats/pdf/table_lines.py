@@ -109,4 +109,4 @@ def _is_remark(lines: Sequence[TextLine], index: int) -> bool:
     line, above = lines[index], lines[index - 1]
     if line.y0 - above.y1 > 0.8 * line.height or line.size > above.size + 0.1 or not line.text.rstrip().endswith("."):
         return False
-    return index + 1 == len(lines) or lines[index + 1].y0 - line.y1 > 0.8 * line.height
+    return index + 1 == len(lines) or lines[index + 1].y0 - line.y1 > 0.7 * line.height

@@ -1,6 +1,7 @@
 """Printed rows of a page, and the rows of a table that they form."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from app.ingestion.parsers.formats.pdf.table_cells import Cell, is_value, is_year, read_cells
@@ -97,16 +98,18 @@ def _group_wrapped_rows(printed: Sequence[PrintedRow]) -> Iterator[list[int]]:
 def _measure_wrap_gap(printed: Sequence[PrintedRow]) -> float:
     """Return the distance below which two printed rows are one row of the table.
 
-    The distance between the lines of a cell is clearly smaller than the distance between two rows with numbers.
+    The distance between the lines of a cell is clearly smaller than the distance between two rows with numbers. If no
+    rows with numbers follow each other, the distances must be of two clearly different kinds.
     """
-    gaps = [
-        printed[index].line.y0 - printed[index - 1].line.y1
-        for index in range(1, len(printed))
-        if len(printed[index].cells) > 1 < len(printed[index - 1].cells)
-        and printed[index].has_values
-        and printed[index - 1].has_values
-    ]
-    return min(gaps) - 0.3 * printed[0].line.size if gaps else float("-inf")
+    size = printed[0].line.size
+    pairs = list(pairwise(printed))
+    gaps = [below.line.y0 - above.line.y1 for above, below in pairs]
+    between = [gap for gap, (above, below) in zip(gaps, pairs, strict=True) if above.has_values and below.has_values]
+    if between:
+        return min(between) - 0.3 * size
+    if not gaps or min(gaps) > 0.15 * size or max(gaps) - min(gaps) < 0.3 * size:
+        return float("-inf")
+    return (min(gaps) + max(gaps)) / 2
 
 
 def _is_wrapped(above: PrintedRow, row: PrintedRow) -> bool:

@@ -3,17 +3,15 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from app.ingestion.parsers.formats.pdf.table_captions import find_caption_start, find_spanner_start
 from app.ingestion.parsers.formats.pdf.table_cells import Cell, is_value, is_year
 from app.ingestion.parsers.formats.pdf.table_columns import Columns
 from app.ingestion.parsers.formats.pdf.table_heads import build_head
 from app.ingestion.parsers.formats.pdf.table_lines import (
-    MAX_CAPTION_LINES,
     find_notes_end,
     is_address,
-    is_caption,
     is_continued,
     is_form_entry,
-    is_intro,
     is_period,
     is_unit,
 )
@@ -27,9 +25,6 @@ MIN_TEXT_ROWS = 3
 MAX_LABEL_CHARACTERS = 110
 MAX_LABEL_ROWS = 4
 """Maximum number of rows with a label only between two rows with several cells."""
-
-MAX_SPANNER_CHARACTERS = 60
-MAX_SENTENCE_LINES = 3
 
 MAX_ROW_GAP = 3.0
 """Maximum distance of two rows of a table, in heights of a row."""
@@ -96,10 +91,21 @@ class _TableFinder:
             if table is None:
                 index += 1
                 continue
+            if locations and self._is_part(locations[-1], table):
+                upper = locations.pop()
+                upper.table.rows += table.table.rows
+                upper.table.notes = table.table.notes
+                table = TableLocation(upper.start, table.end, upper.table)
             locations.append(table)
             self._previous = table.table
             index = self._floor = table.end
         return locations
+
+    @staticmethod
+    def _is_part(upper: TableLocation, lower: TableLocation) -> bool:
+        """Return whether a table is a part of the table directly above it, after a wide gap."""
+        is_next = lower.start == upper.end and not upper.table.notes and not lower.table.caption
+        return is_next and lower.table.head is None and lower.table.carried is upper.table
 
     def _locate_ruled_table(self, index: int) -> TableLocation:
         """Add the caption and the footnotes of a ruled table, and the header of a table that it continues."""
@@ -108,7 +114,7 @@ class _TableFinder:
         self._rows[index] = PrintedRow(
             self._rows[index].cells, TextLine(*table.box, table.size, mark.text, mark.block), False
         )
-        start = self._find_caption_start(index)
+        start = find_caption_start(self._rows, index, self._floor, self._heading_size)
         previous = self._previous
         if previous is not None and start == index and index - self._floor <= MAX_LABEL_ROWS:
             is_same = table.columns.is_similar(previous.columns, 3.0) and previous.is_ruled
@@ -122,7 +128,10 @@ class _TableFinder:
 
     def _locate(self, table: PageTable, start: int, end: int) -> TableLocation:
         """Add the footnotes to a table, and return its place."""
-        notes_end = find_notes_end([row.line for row in self._rows], end)
+        limit = end
+        while limit < len(self._rows) and self._rows[limit].is_single and self._rows[limit].line.block >= 0:
+            limit += 1
+        notes_end = find_notes_end([row.line for row in self._rows[:limit]], end)
         table.notes = [row.line for row in self._rows[end:notes_end]]
         return TableLocation(start, notes_end, table)
 
@@ -139,7 +148,7 @@ class _TableFinder:
                 break
             if not row.is_single:
                 last, labels, end = row, 0, index + 1
-            elif row.cells[0].x0 >= last.cells[1].x0 - row.line.size and is_value(row.cells[0].text):
+            elif self._is_open_end(row, last, above):
                 labels, end = 0, index + 1
             else:
                 labels += 1
@@ -147,6 +156,17 @@ class _TableFinder:
                     break
             index += 1
         return end
+
+    @staticmethod
+    def _is_open_end(row: PrintedRow, last: PrintedRow, above: TextLine) -> bool:
+        """Return whether a row with one cell ends a table: a total without a label, or the last line of a cell."""
+        cell = row.cells[0]
+        is_near = row.line.y0 - above.y1 < 0.2 * row.line.height
+        if cell.x0 >= last.cells[1].x0 - row.line.size:
+            return is_value(cell.text) or (
+                is_near and any(abs(cell.x0 - other.x0) < 0.5 * row.line.size for other in last.cells[1:])
+            )
+        return is_near and cell.text[:1].islower() and abs(cell.x0 - last.cells[0].x0) < 2 * row.line.size
 
     @staticmethod
     def _is_label(row: PrintedRow, last: PrintedRow) -> bool:
@@ -218,9 +238,12 @@ class _TableFinder:
         return columns, self._strip_labels(body, end), matches
 
     def _strip_labels(self, body: int, end: int) -> int:
-        while end - 1 > body and self._rows[end - 1].is_single and not is_value(self._rows[end - 1].cells[0].text):
-            end -= 1
-        return end
+        """Return the end of a table without the labels that another table or a paragraph may follow."""
+        last = next(index for index in range(end - 1, body - 1, -1) if not self._rows[index].is_single)
+        index = last + 1
+        while index < end and self._is_open_end(self._rows[index], self._rows[last], self._rows[index - 1].line):
+            index += 1
+        return index
 
     def _is_new_head(self, index: int, columns: Columns) -> bool:
         """Return whether a row without numbers, below rows with numbers, is the header of another table."""
@@ -277,8 +300,8 @@ class _TableFinder:
 
     def _finish_table(self, start: int, body: int, end: int, columns: Columns) -> TableLocation:
         table = PageTable(columns, size=self._rows[body].line.size)
-        caption_start = self._read_head(table, start, body)
-        table.rows += read_body(self._rows[body:end], columns)
+        caption_start, body = self._read_head(table, start, body)
+        table.rows = read_body([row for row in self._rows[body:end] if row.line not in table.caption], columns)
         if table.head is None and not any(is_unit(line.text) for line in table.caption):
             self._repeat_head(table, caption_start)
         return self._locate(table, caption_start, end)
@@ -295,82 +318,29 @@ class _TableFinder:
         table.caption = []
         table.rows[:0] = [TableRow([line.text], line) for line in labels if line.text not in repeated]
 
-    def _read_head(self, table: PageTable, start: int, body: int) -> int:
-        """Read the header rows and the caption of a table, and return the index of its first row."""
+    def _read_head(self, table: PageTable, start: int, body: int) -> tuple[int, int]:
+        """Read the header and the caption of a table. Return the indexes of its first row and of its first label."""
         edges = table.columns.edges
         value_left = edges[1][0] if len(edges) > 1 else edges[0][0]
         heads: list[PrintedRow] = []
         units: list[TextLine] = []
+        labels: list[int] = []
         last_head = max((index for index in range(start, body) if not self._rows[index].is_single), default=start - 1)
         for index in range(start, body):
             row = self._rows[index]
             if row.is_single and is_unit(row.line.text):
                 units.append(row.line)
-            elif index > last_head and row.cells[0].x0 < value_left:
-                table.rows.append(TableRow([row.cells[0].text], row.line))
+            elif index > last_head and row.cells[0].x0 < edges[0][1]:
+                labels.append(index)
             else:
                 heads.append(row)
-        index = self._find_spanner_start(start, value_left)
+        index = find_spanner_start(self._rows, start, self._floor, value_left, edges[0][1])
         heads[:0] = [row for row in self._rows[index:start] if not is_unit(row.line.text)]
         units[:0] = [row.line for row in self._rows[index:start] if is_unit(row.line.text)]
-        start = self._find_caption_start(index)
+        start = find_caption_start(self._rows, index, self._floor, self._heading_size)
         table.caption = [row.line for row in self._rows[start:index]] + units
         if heads:
             table.head = TableRow(
                 build_head(table.columns, [row.cells for row in heads]), join_pieces([row.line for row in heads])
             )
-        return start
-
-    def _find_spanner_start(self, start: int, value_left: float) -> int:
-        """Return the index of the first row above ``start`` that is a single cell above the columns of numbers."""
-        index = start
-        while index > self._floor:
-            row, below = self._rows[index - 1], self._rows[index].line
-            cell = row.cells[0]
-            is_near = below.y0 - row.line.y1 < 1.2 * max(row.line.height, below.height)
-            is_right = cell.x0 > value_left - row.line.size or (
-                is_period(cell.text) and cell.x0 + cell.x1 > 2 * value_left
-            )
-            if not row.is_single or not is_near or not is_right or len(cell.text) > MAX_SPANNER_CHARACTERS:
-                break
-            index -= 1
-        return index
-
-    @staticmethod
-    def _is_stacked(row: PrintedRow, below: PrintedRow) -> bool:
-        """Return whether a row is the upper line of a header cell in the row below it, behind the first cell."""
-        cell = row.cells[0]
-        is_near = below.line.y0 - row.line.y1 < 0.4 * row.line.height
-        others = below.cells[1:]
-        return is_near and any(abs(cell.x0 + cell.x1 - x0 - x1) < max(x1 - x0, 20) for x0, x1, _ in others)
-
-    def _find_caption_start(self, start: int) -> int:
-        """Return the index of the first caption line above ``start``: a title, a unit, or a sentence with a colon."""
-        index = start
-        while index > max(self._floor, start - MAX_CAPTION_LINES):
-            row, below = self._rows[index - 1], self._rows[index].line
-            gap = (below.y0 - row.line.y1) / max(row.line.height, below.height)
-            text = row.line.text.strip()
-            if not row.is_single or gap > (2.0 if index == start else 1.2) or not is_caption(text):
-                break
-            if is_intro(text):
-                return self._find_sentence_start(index - 1) if index == start else index
-            if row.line.size >= self._heading_size and not is_unit(text):
-                break
-            index -= 1
-        return index
-
-    def _find_sentence_start(self, last: int) -> int:
-        """Return the index of the first line of the paragraph that ends at ``last``; behind it if it is long."""
-        index = last
-        while index > self._floor:
-            row, below = self._rows[index - 1], self._rows[index].line
-            gap = below.y0 - row.line.y1
-            if not row.is_single or gap > 0.5 * below.height or abs(row.line.size - below.size) > 0.5:
-                break
-            if row.line.text.rstrip().endswith((".", ":")) and index <= last - 1:
-                break
-            index -= 1
-            if last - index >= MAX_SENTENCE_LINES:
-                return last
-        return index
+        return start, labels[0] if labels else body
