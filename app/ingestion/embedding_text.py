@@ -1,13 +1,21 @@
-"""Text that is embedded and indexed for a chunk: title of the document, headings above the chunk, text of the chunk."""
+"""Text that is embedded and indexed for a chunk: file name, title of the document, headings, text of the chunk."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.ingestion.filename_words import list_filename_words
+from app.ingestion.parsers.toolkit.links import strip_addresses
 from app.ingestion.types import ChunkDraft, DocumentTree, EncodedImage
 from app.warnings import ServiceWarning
 
+MAX_TITLE_TOKENS = 56
+"""Maximum number of tokens of the title and the headings: a third of a chunk of the default size."""
+
 LONG_CHUNK_CHARACTERS = 20_000
 """Number of characters above which the tokens of a chunk are counted without titles first."""
+
+_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +53,31 @@ def contextualize_chunks(
     *,
     count_tokens: Callable[[Sequence[str]], list[int]],
     max_tokens: int,
+    source: str = "",
 ) -> list[str]:
     """Return the text that is embedded for each chunk: title, headings, a blank line and the chunk's text.
 
-    The title and each heading have a line. A heading that equals the title or begins the chunk's text is left out. If a
-    text has too many tokens, the title is dropped first, then the outermost headings. The chunk's text is never cut: a
-    chunk that is too long by itself is returned without titles.
+    The words of the file name, the title and each heading have a line. A heading that equals the title or begins the
+    chunk's text is left out. The file name is left out if the other lines contain its words. Links have no addresses.
+    If the lines have more than ``MAX_TITLE_TOKENS`` tokens, the title is dropped first, then the outermost headings. If
+    a text has too many tokens, its lines are dropped in the same order. The chunk's text is never cut: a chunk that is
+    too long by itself is returned without lines.
 
     Args:
         title: Title of the document.
         drafts: The chunks.
         count_tokens: Token counter of the embedder.
         max_tokens: Maximum number of tokens that the model reads, without special tokens.
+        source: Name of the document, usually a file name.
 
     Returns:
         One text for each chunk, in the same order.
     """
     prefixes = [_build_prefix(title, draft) for draft in drafts]
+    _limit_prefixes(prefixes, count_tokens, MAX_TITLE_TOKENS)
+    name = list_filename_words(source)
+    for prefix in prefixes:
+        _add_filename_words(prefix, name, title)
     texts = [_join_prefix(prefix, draft) for prefix, draft in zip(prefixes, drafts, strict=True)]
     pending_indexes = _drop_oversized_prefixes(texts, prefixes, drafts, count_tokens, max_tokens)
     while pending_indexes:
@@ -72,6 +88,28 @@ def contextualize_chunks(
             texts[index] = _join_prefix(prefixes[index], drafts[index])
         pending_indexes = [index for index in too_long if prefixes[index]]
     return texts
+
+
+def _limit_prefixes(
+    prefixes: Sequence[list[str]], count_tokens: Callable[[Sequence[str]], list[int]], max_tokens: int
+) -> None:
+    """Drop the first lines of prefixes with more than ``max_tokens`` tokens. The innermost heading stays."""
+    lines = list(dict.fromkeys(line for prefix in prefixes for line in prefix))
+    counts = dict(zip(lines, count_tokens(lines), strict=True)) if lines else {}
+    for prefix in prefixes:
+        tokens = sum(counts[line] for line in prefix)
+        dropped = 0
+        while dropped < len(prefix) - 1 and tokens > max_tokens:
+            tokens -= counts[prefix[dropped]]
+            dropped += 1
+        del prefix[:dropped]
+
+
+def _add_filename_words(prefix: list[str], name: Sequence[str], title: str | None) -> None:
+    """Put the words of the file name that the other lines do not contain before a prefix."""
+    present = {word for line in (*prefix, title or "") for word in _WORD.findall(line.casefold())}
+    if any(word.casefold() not in present for word in name):
+        prefix.insert(0, " ".join(name))
 
 
 def _drop_oversized_prefixes(
@@ -92,7 +130,7 @@ def _drop_oversized_prefixes(
     counts = count_tokens([drafts[at].content for at in long_positions]) if long_positions else []
     for at, tokens in zip(long_positions, counts, strict=True):
         if tokens > max_tokens:
-            prefixes[at], texts[at] = [], drafts[at].content
+            prefixes[at], texts[at] = [], strip_addresses(drafts[at].content)
     return [index for index, prefix in enumerate(prefixes) if prefix]
 
 
@@ -111,4 +149,4 @@ def _starts_with(text: str, part: str) -> bool:
 
 
 def _join_prefix(prefix: list[str], draft: ChunkDraft) -> str:
-    return "\n".join(prefix) + "\n\n" + draft.content if prefix else draft.content
+    return strip_addresses("\n".join(prefix) + "\n\n" + draft.content if prefix else draft.content)

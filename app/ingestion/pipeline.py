@@ -184,7 +184,9 @@ class IngestionPipeline:
             await self.objects.get(object_key, path)
             if document.media_type == CHUNKS_TYPE:
                 async with create_chunk_tools(embedder) as tools:
-                    return await asyncio.to_thread(read_provided_chunks, path, document.title, embedder.identity, tools)
+                    return await asyncio.to_thread(
+                        read_provided_chunks, path, document.title, embedder.identity, tools, source=document.source
+                    )
             parsed = await self.parsers.parse(
                 path,
                 document.media_type,
@@ -295,7 +297,9 @@ def _chunk_parsed(
     if not drafts:
         raise NoTextFound
     title = document.title or tree.root.title
-    texts = contextualize_chunks(title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens)
+    texts = contextualize_chunks(
+        title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens, source=document.source
+    )
     image_numbers = find_draft_images(tree, drafts)
     return ChunkedDocument(
         tree,

@@ -10,7 +10,9 @@ from app.ingestion.tree import SEPARATOR
 from app.ingestion.types import BlockKind, ChunkDraft, ChunkTooLong, DocumentTree, NodeKind, TreeNode
 
 
-def read_provided_chunks(path: Path, title: str | None, model: EmbeddingIdentity, tools: ChunkTools) -> ChunkedDocument:
+def read_provided_chunks(
+    path: Path, title: str | None, model: EmbeddingIdentity, tools: ChunkTools, *, source: str = ""
+) -> ChunkedDocument:
     """Read the chunks of an upload. Each chunk becomes a paragraph of a tree without sections. The call blocks.
 
     Args:
@@ -18,6 +20,7 @@ def read_provided_chunks(path: Path, title: str | None, model: EmbeddingIdentity
         title: Title of the document.
         model: Embedding identity of the knowledge base. Vectors of another model are ignored: their texts are embedded.
         tools: Tools of the embedder.
+        source: Name of the document.
 
     Returns:
         The chunks in the order of the upload.
@@ -58,7 +61,9 @@ def read_provided_chunks(path: Path, title: str | None, model: EmbeddingIdentity
         tree=DocumentTree(SEPARATOR.join(chunk.text for chunk in chunks), root),
         drafts=drafts,
         token_counts=token_counts,
-        texts=contextualize_chunks(title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens),
+        texts=contextualize_chunks(
+            title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens, source=source
+        ),
         page_count=root.page_end,
         vectors={number: chunk.vector for number, chunk in enumerate(chunks) if chunk.vector is not None},
     )

@@ -166,7 +166,9 @@ def build_imported_document(
     drafts = structure.drafts
     vectors = _read_vectors(folder / VECTORS, len(drafts), structure.unembedded, embedder.identity.dimensions)
     limit = embedder.max_tokens - embedder.special_tokens
-    texts = contextualize_chunks(record.title, drafts, count_tokens=embedder.count_tokens, max_tokens=limit)
+    texts = contextualize_chunks(
+        record.title, drafts, count_tokens=embedder.count_tokens, max_tokens=limit, source=record.source
+    )
     raise_if_cancelled()
     language = resolve_document_language(kb.row.language, structure.text)
     return ImportedDocument(

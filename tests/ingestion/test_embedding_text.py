@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.ingestion.embedding_text import contextualize_chunks
+from app.ingestion.embedding_text import MAX_TITLE_TOKENS, contextualize_chunks
+from app.ingestion.filename_words import list_filename_words
 from app.ingestion.types import ChunkDraft
 from tests.ingestion.documents import words
 
@@ -50,9 +51,65 @@ def test_contextualize_chunks_batch_preserves_order_with_few_counts() -> None:
     )
     assert texts[0].startswith("title\nouter\ninner\n\n")
     assert texts[4].startswith("inner\n\n")
-    assert sizes[0] == 200
-    assert len(sizes) == 3
+    assert sizes[:2] == [3, 200]
+    assert len(sizes) == 4
 
 
 def test_contextualize_chunks_without_chunks_returns_none() -> None:
     assert contextualize_chunks("title", [], count_tokens=words, max_tokens=5) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "title", "expected"),
+    [
+        ("price-list_2024.pdf", "Our offer", "price list 2024\nOur offer\nH1\n\na b c"),
+        ("price-list_2024.pdf", None, "price list 2024\nH1\n\na b c"),
+        ("price-list_2024.pdf", "Price list of 2024", "Price list of 2024\nH1\n\na b c"),
+        ("4983.txt", "Our offer", "Our offer\nH1\n\na b c"),
+        ("h1.md", None, "H1\n\na b c"),
+    ],
+)
+def test_contextualize_chunks_adds_words_of_file_name(source: str, title: str | None, expected: str) -> None:
+    chunks = [draft("a b c", "H1")]
+    assert contextualize_chunks(title, chunks, count_tokens=words, max_tokens=99, source=source) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("price-list_2024.pdf", ["price", "list", "2024"]),
+        ("PriceListEU.xlsx", ["Price", "List", "EU"]),
+        ("https://example.com/docs/One%20Way%20Rentals.html", ["One", "Way", "Rentals"]),
+        ("Größe und Preis.docx", ["Größe", "und", "Preis"]),
+        ("年度报告.pdf", ["年度报告"]),
+        ("APPLE_2023Q3_10Q.pdf", ["APPLE", "2023Q3", "10Q"]),
+        ("4983.txt", []),
+        ("text.txt", []),
+        ("0000320193-23-000077.pdf", []),
+        ("550e8400-e29b-41d4-a716-446655440000.pdf", []),
+        ("a3f9c2e1b7d4.pdf", []),
+        ("", []),
+    ],
+)
+def test_list_filename_words_leaves_out_extension_and_machine_names(name: str, expected: list[str]) -> None:
+    assert list_filename_words(name) == expected
+
+
+def test_contextualize_chunks_titles_are_limited_and_innermost_heading_stays() -> None:
+    long = "word " * MAX_TITLE_TOKENS
+    (text,) = contextualize_chunks("T", [draft("a b c", long, "inner")], count_tokens=words, max_tokens=999)
+    assert text == "inner\n\na b c"
+    (text,) = contextualize_chunks("T", [draft("a b c", "outer", long)], count_tokens=words, max_tokens=999)
+    assert text == f"{long.strip()}\n\na b c"
+
+
+def test_contextualize_chunks_links_have_no_addresses_and_plain_addresses_stay() -> None:
+    chunk = draft("See [the tariff](https://example.com/a?b=c) and https://example.com/plain.")
+    (text,) = contextualize_chunks(None, [chunk], count_tokens=words, max_tokens=99)
+    assert text == "See the tariff and https://example.com/plain."
+
+
+def test_contextualize_chunks_repeats_head_of_table() -> None:
+    chunk = ChunkDraft("| 1 | 2 |", 40, 49, section_titles=("Prices",), table_head="| a | b |\n| --- | --- |")
+    (text,) = contextualize_chunks("T", [chunk], count_tokens=words, max_tokens=99)
+    assert text == "T\nPrices\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"

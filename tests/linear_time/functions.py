@@ -55,7 +55,9 @@ from app.inference.embedding.minilm import _load_tokenizer, _replace_surrogates
 from app.inference.embedding.token_estimate import estimate_tokens
 from app.ingestion.chunkers import CHUNKERS, ChunkSizes, ChunkTools
 from app.ingestion.embedding_text import contextualize_chunks
+from app.ingestion.filename_words import list_filename_words
 from app.ingestion.injection_flags import detect_prompt_injection
+from app.ingestion.parsers.toolkit.links import strip_addresses
 from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, clean_text
 from app.ingestion.preview.parse_quality import compute_garbled_ratio
 from app.ingestion.preview.service import take_first_blocks
@@ -346,9 +348,11 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.ingestion.chunkers.toolkit.splitter": {name: _chunker(name) for name in CHUNKERS},
     "app.ingestion.chunkers.toolkit.table_parts": {"find_table_rows": _cut_table},
     "app.ingestion.injection_flags": {"detect_prompt_injection": detect_prompt_injection},
+    "app.ingestion.parsers.toolkit.links": {"strip_addresses": lambda text: strip_addresses(f"{text}[a](https://b.c)")},
     "app.ingestion.parsers.toolkit.text_cleanup": {
         "clean": lambda text: (clean_text(text), clean_line(text), clean_code(text))
     },
+    "app.ingestion.filename_words": {"list_filename_words": list_filename_words},
     "app.ingestion.embedding_text": {"contextualize_chunks": _passages},
     "app.ingestion.preview.service": {
         "take_first_blocks": lambda text: take_first_blocks([Block(BlockKind.CODE, text)] * 3, 200_000)

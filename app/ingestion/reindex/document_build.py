@@ -163,7 +163,9 @@ def _chunk_stored(
         _check_provided_lengths(token_counts, provided, tools)
     if not drafts:
         raise NoTextFound
-    texts = contextualize_chunks(stored.title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens)
+    texts = contextualize_chunks(
+        stored.title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens, source=stored.source
+    )
     check_term_limit(texts, setting=generation.language, document_text=stored.text)
     vectors = {} if provided is None else provided.vectors
     return ChunkedDocument(

@@ -23,6 +23,7 @@ class StoredDocument:
         version: Live version.
         fence: Value that changes whenever the document is stored again.
         title: Title.
+        source: Name of the document.
         has_provided_chunks: Whether the chunks were uploaded ready-made.
         text: Stored text.
         nodes: Rows of the tree, parents before children.
@@ -33,6 +34,7 @@ class StoredDocument:
     version: int
     fence: str
     title: str | None
+    source: str
     has_provided_chunks: bool
     text: str
     nodes: Sequence[StoredNode]
@@ -98,6 +100,7 @@ class RebuildingRepository:
             version=version,
             fence=row["fence"],
             title=metadata.get("$title"),
+            source=metadata.get("$source", ""),
             has_provided_chunks=metadata.get("$media_type") == CHUNKS_TYPE,
             text=row["content"],
             nodes=[_parse_node(record) for record in await self.session.fetch_rows(_NODES, values)],

@@ -50,7 +50,7 @@ def test_chunk_does_not_cross_sheets(name: str) -> None:
 def test_long_table_chunks_repeat_column_names(name: str) -> None:
     found = drafts(name, workbook(FLEET), ChunkSizes(), words)
     assert len(found) > 3
-    assert all("| Model | City | Seats |" in draft.text for draft in found)
+    assert all("| Model | City | Seats |" in draft.content for draft in found)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,6 +25,11 @@ def table(*lines: str) -> tuple[str, str]:
     return "table", "\n".join([lines[0], rule, *lines[1:]])
 
 
+def captioned(caption: str, *lines: str) -> tuple[str, str]:
+    """Return a table block with a caption."""
+    return "table", f"{caption}\n{table(*lines)[1]}"
+
+
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
@@ -34,9 +39,19 @@ def table(*lines: str) -> tuple[str, str]:
         ([["a", "b"], ["1"], ["2", "3", "4"]], [table("| a | b | |", "| 1 | | |", "| 2 | 3 | 4 |")]),
         ([["", "a", "", "b"], ["", "1", "", "2"]], [table("| a | b |", "| 1 | 2 |")]),
         ([["Report"], ["of May"], ["a", "b"], ["1", "2"]],
-         [("paragraph", "Report"), ("paragraph", "of May"), table("| a | b |", "| 1 | 2 |")]),
+         [captioned("Report\nof May", "| a | b |", "| 1 | 2 |")]),
         ([["Report", ""], BLANK, ["a", "b"], ["1", "2"], BLANK, ["", "The end."]],
-         [("paragraph", "Report"), table("| a | b |", "| 1 | 2 |"), ("paragraph", "The end.")]),
+         [captioned("Report", "| a | b |", "| 1 | 2 |"), ("paragraph", "The end.")]),
+        ([["1"], ["2"], ["3"], ["4"], ["a", "b"], ["1", "2"]],
+         [*(("paragraph", text) for text in "1234"), table("| a | b |", "| 1 | 2 |")]),
+        ([[LONG], ["Report"], ["a", "b"], ["1", "2"]],
+         [("paragraph", LONG.strip()), captioned("Report", "| a | b |", "| 1 | 2 |")]),
+        ([["Notes"], BLANK, ["Report"], ["a", "b"], ["1", "2"]],
+         [("paragraph", "Notes"), captioned("Report", "| a | b |", "| 1 | 2 |")]),
+        ([["Sales", "Sales"], ["a", "b"], ["1", "2"]], [captioned("Sales", "| a | b |", "| 1 | 2 |")]),
+        ([["a", "b"], ["1", "2"], ["(1) Without tax."]],
+         [("table", "| a | b |\n| --- | --- |\n| 1 | 2 |\n(1) Without tax.")]),
+        ([["a", "b"], ["1", "2"], ["Total", ""]], [table("| a | b |", "| 1 | 2 |", "| Total | |")]),
         ([["a", "b"], ["1", "2"], BLANK, ["c", "d"], ["3", "4"]],
          [table("| a | b |", "| 1 | 2 |"), table("| c | d |", "| 3 | 4 |")]),
         ([["a", "b"], ["1", "2"], BLANK, ["x", "4"], ["y", "5"]],
@@ -51,7 +66,8 @@ def table(*lines: str) -> tuple[str, str]:
         ([["a|b", "c"], ["1\n2", "3"]], [table("| a\\|b | c |", "| 1 2 | 3 |")]),
     ],
     ids=[
-        "none", "blank", "table", "ragged", "gap", "titles", "notes", "two-tables", "goes-on", "no-names", "last-row",
+        "none", "blank", "table", "ragged", "gap", "titles", "notes", "many-titles", "long-title", "title-of-nothing",
+        "merged-title", "footnote", "total", "two-tables", "goes-on", "no-names", "last-row",
         "years", "header-alone", "one-column", "escaped",
     ],
 )  # fmt: skip
@@ -59,13 +75,38 @@ def test_rows_give_tables(rows: list[list[str]], expected: Blocks) -> None:
     assert blocks_of(rows) == expected
 
 
-def test_parts_of_long_table_repeat_column_names() -> None:
-    rows = [[f"city {n}", f"{n} people", "in service"] for n in range(200)]
-    parts = [text.split("\n") for kind, text in blocks_of([["Where", "Who", "State"], *rows]) if kind == "table"]
-    assert len(parts) > 10
-    assert {tuple(lines[:2]) for lines in parts} == {("| Where | Who | State |", "| --- | --- | --- |")}
-    assert [line for lines in parts for line in lines[2:]] == [f"| {' | '.join(row)} |" for row in rows]
-    assert all(len("\n".join(lines)) < 450 for lines in parts)
+@pytest.mark.parametrize(
+    ("rows", "header"),
+    [
+        ([["Diameter", "Fit h6", "", "Fit k6", ""], ["", "upper", "lower", "upper", "lower"],
+          ["6 mm", "0", "-9", "+10", "+1"]],
+         "| Diameter | Fit h6 upper | Fit h6 lower | Fit k6 upper | Fit k6 lower |"),
+        ([["", "Three months", "Three months", "Six months", "Six months"], ["", "2025", "2024", "2025", "2024"],
+          ["Revenue", "5", "6", "7", "8"]],
+         "| | Three months 2025 | Three months 2024 | Six months 2025 | Six months 2024 |"),
+        ([["Vehicle", "Energy", "Range"], ["", "kWh", "km"], ["A", "15.4", "420"], ["B", "18", "388"]],
+         "| Vehicle | Energy kWh | Range km |"),
+        ([["Sensor", "Range", "", "Bus"], ["", "min", "max", ""], ["T-1", "-40 °C", "125 °C", "I2C"]],
+         "| Sensor | Range min | Range max | Bus |"),
+        ([["", "2025", "2024"], ["Current assets:", "", ""], ["Cash", "5", "6"]], "| | 2025 | 2024 |"),
+        ([["", "Basic", "Pro"], ["Phone", "no", "yes"], ["Seats", "3", "5"]], "| | Basic | Pro |"),
+        ([["Name", "", "Team"], ["Ada", "Lovelace", "red"], ["Alan", "Turing", "blue"]], "| Name | | Team |"),
+        ([["Item", "Berlin", "Lyon"], ["", "none", ""], ["Ash", "some", "few"]], "| Item | Berlin | Lyon |"),
+    ],
+    ids=["spans", "repeated-spans", "units", "mixed", "label", "texts", "texts-under-span", "empty-first"],
+)  # fmt: skip
+def test_header_of_several_lines_is_joined(rows: list[list[str]], header: str) -> None:
+    ((kind, text),) = blocks_of(rows)
+    assert (kind, text.split("\n")[0]) == ("table", header)
+
+
+def test_parts_of_long_table_repeat_caption_and_column_names() -> None:
+    rows = [[f"city {n}", f"{n} people", "in service"] for n in range(2000)]
+    parts = [text.split("\n") for _, text in blocks_of([["Cities"], ["Where", "Who", "State"], *rows])]
+    assert len(parts) > 2
+    assert {tuple(lines[:3]) for lines in parts} == {("Cities", "| Where | Who | State |", "| --- | --- | --- |")}
+    assert [line for lines in parts for line in lines[3:]] == [f"| {' | '.join(row)} |" for row in rows]
+    assert all(len("\n".join(lines)) < 25_000 for lines in parts)
 
 
 def test_rows_without_names_are_not_repeated() -> None:
@@ -130,13 +171,13 @@ def test_blank_rows_between_questions_preserve_names() -> None:
 
 
 def test_wide_row_is_a_record() -> None:
-    names = [f"field {n}" for n in range(9)]
-    rows = [names, ["a", "", *"bcdefgh"], [*"ijklmnopq", "beyond"]]
+    names = [f"field {n}" for n in range(13)]
+    rows = [names, ["a", "", *"bcdefghijkl"], [*"mnopqrstuvwxy", "beyond"]]
     assert blocks_of(rows) == [
-        ("record", "Field 0: a\n" + "\n".join(f"Field {n}: {text}" for n, text in enumerate("bcdefgh", start=2))),
-        ("record", "\n".join(f"Field {n}: {text}" for n, text in enumerate("ijklmnopq")) + "\nbeyond"),
+        ("record", "Field 0: a\n" + "\n".join(f"Field {n}: {text}" for n, text in enumerate("bcdefghijkl", start=2))),
+        ("record", "\n".join(f"Field {n}: {text}" for n, text in enumerate("mnopqrstuvwxy")) + "\nbeyond"),
     ]
-    assert [kind for kind, _ in blocks_of([row[:8] for row in rows])] == ["table"]
+    assert [kind for kind, _ in blocks_of([row[:12] for row in rows])] == ["table"]
 
 
 def test_row_of_long_texts_is_a_record() -> None:
@@ -147,7 +188,7 @@ def test_row_of_long_texts_is_a_record() -> None:
 
 
 def test_endless_sheet_ends_at_limit() -> None:
-    blocks = BlockList(ParseOptions(None, max_pages=1, max_characters=1000))
+    blocks = BlockList(ParseOptions(None, max_pages=1, max_characters=50_000))
     with pytest.raises(TextTooLong):
         add_rows(iter(lambda: ["again", "and again"], None), blocks)
     assert {block.kind for block in blocks.blocks} == {BlockKind.TABLE}

@@ -1,4 +1,4 @@
-"""Conversion of the rows of a sheet or a CSV file into blocks: tables with repeated headers, or a record per row."""
+"""Conversion of the rows of a sheet or a CSV file into blocks: tables with their captions, or a record per row."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,23 +11,26 @@ from app.ingestion.types import BlockKind
 
 Row = Sequence[str]
 
-MAX_TABLE_CHARACTERS = 350
-MIN_TABLE_ROWS = 3
-"""Limits at which a long table is split: the number of characters, but only if the part has enough rows.
+MAX_TABLE_CHARACTERS = 20_000
+"""Number of characters at which a long table becomes several blocks. Each block has the caption and the header."""
 
-Each part repeats the header, so that nearly every chunk of the default size names its columns.
-"""
-
-MAX_TABLE_COLUMNS = 8
+MAX_TABLE_COLUMNS = 12
 MAX_TABLE_ROW_CHARACTERS = 300
 """Limits of a Markdown table: columns, and average characters of a row.
 
 Rows beyond one of the limits become records with ``Name: value`` lines, which are easier to read.
 """
 
+MAX_CAPTION_ROWS = 3
+MAX_CAPTION_CHARACTERS = 200
+"""Limits of the rows with a single cell above a table that become its caption. Other rows become paragraphs."""
+
+MAX_HEADER_ROWS = 3
 _SAMPLE_ROWS = 40
 _NUMBER = re.compile(r"[-+(]?[$€£¥]?\s?\d[\d.,'\s]*(?:[eE][-+]?\d+)?\s?[%$€£¥]?\)?")
 _YEAR = re.compile(r"(?:19|20)\d\d")
+_DIGIT = re.compile(r"\d")
+_NOTE = re.compile(r"[(*†‡¹²³\d]|.{60}")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _QUESTION_WORDS = frozenset(
     {
@@ -48,9 +51,10 @@ _ANSWER_WORDS = frozenset(
 def add_rows(rows: Iterable[Row], blocks: BlockList, *, sheet: int | None = None) -> None:
     """Add the blocks of rows of cells. The rows are read one by one, so that a long sheet needs little memory.
 
-    Blank rows separate tables. Rows with a single cell before a table become paragraphs. The next row is the header,
-    unless it contains numbers or continues the questions and answers of the previous table. A table without a header
-    keeps the header of the previous table, if that header is wide enough.
+    Blank rows separate tables. Up to three short rows with a single cell above a table are its caption, other rows with
+    a single cell become paragraphs. The next row is the header, unless it contains numbers or continues the questions
+    and answers of the previous table. The header may have several lines. A table without a header keeps the header of
+    the previous table, if that header is wide enough.
 
     Args:
         rows: Rows of cells without white space at their ends.
@@ -61,36 +65,126 @@ def add_rows(rows: Iterable[Row], blocks: BlockList, *, sheet: int | None = None
         TextTooLong: The document has more characters or nodes than the limits allow.
     """
     header: Row = ()
+    caption: list[str] = []
     for is_blank, run in groupby(rows, key=lambda row: not any(row)):
         if not is_blank:
-            header = _add_region(run, blocks, header, sheet=sheet)
+            header, caption = _add_region(run, blocks, header, caption, sheet=sheet)
+    _add_paragraphs(caption, blocks, sheet=sheet)
 
 
-def _add_region(rows: Iterator[Row], blocks: BlockList, header: Row, *, sheet: int | None) -> Row:
-    """Add the blocks of a run of rows that contains no blank row, and return the header for the next run."""
-    for row in rows:
-        cells = [cell for cell in row if cell]
-        if len(cells) > 1:
-            break
-        blocks.add(BlockKind.PARAGRAPH, cells[0], sheet=sheet)
-    else:
-        return header
-    rows = chain([row], rows)
-    sample = list(islice(rows, _SAMPLE_ROWS))
+def _add_region(
+    rows: Iterator[Row], blocks: BlockList, header: Row, caption: list[str], *, sheet: int | None
+) -> tuple[Row, list[str]]:
+    """Add the blocks of a run of rows that contains no blank row.
+
+    Return the header and the rows above the next table, which may become its caption.
+    """
+    sample, caption = _read_caption(rows, blocks, caption, sheet=sheet)
+    if not sample:
+        return header, caption
+    row = sample[0]
+    sample += islice(rows, _SAMPLE_ROWS - 1)
     if _is_table_start(sample, header):
-        header, *sample = sample
+        header, sample = _join_header_rows(sample)
     elif _count_columns(row) > _count_columns(header):
         header = ()
     rows = chain(sample, rows)
     order = _choose_record_order(header, sample)
+    if order or not sample:
+        _add_paragraphs(caption, blocks, sheet=sheet)
     if not sample:
         blocks.add(BlockKind.PARAGRAPH, _format_table([header]), sheet=sheet)
     elif order:
         for row in rows:
             blocks.add(BlockKind.RECORD, _format_record(header, row, order), sheet=sheet)
     else:
-        _add_tables(rows, blocks, header, sheet=sheet)
-    return header
+        _add_tables(rows, blocks, header, caption, sheet=sheet)
+    return header, []
+
+
+def _read_caption(
+    rows: Iterator[Row], blocks: BlockList, caption: list[str], *, sheet: int | None
+) -> tuple[list[Row], list[str]]:
+    """Read the rows with a single cell at the start of a run. Return the row behind them, if any, and the caption.
+
+    Rows that are no caption become paragraphs. ``caption`` has the rows of the run before, which had no other rows.
+    """
+    lines: list[str] = []
+    for row in rows:
+        title = _get_title(row)
+        if title is None:
+            return [row], lines or caption
+        if not lines:
+            _add_paragraphs(caption, blocks, sheet=sheet)
+            caption = []
+        lines.append(title)
+        if len(lines) > MAX_CAPTION_ROWS or len(title) > MAX_CAPTION_CHARACTERS:
+            _add_paragraphs(lines, blocks, sheet=sheet)
+            lines = []
+    return [], lines
+
+
+def _add_paragraphs(lines: Iterable[str], blocks: BlockList, *, sheet: int | None) -> None:
+    for line in lines:
+        blocks.add(BlockKind.PARAGRAPH, line, sheet=sheet)
+
+
+def _get_title(row: Row) -> str | None:
+    """Return the text of a row with a single cell, or with the text of a merged cell in all its cells; else None."""
+    cells = [cell for cell in row if cell]
+    is_merged = len(cells) > 1 and len(cells) == len(row) and len(set(cells)) == 1 and not _DIGIT.match(cells[0])
+    return cells[0] if len(cells) == 1 or is_merged else None
+
+
+def _join_header_rows(sample: list[Row]) -> tuple[Row, list[Row]]:
+    """Join the lines of a header, and return the header and the rows below it. A spanned name is repeated."""
+    header, rows = sample[0], sample[1:]
+    for _ in range(MAX_HEADER_ROWS - 1):
+        if not _is_header_line(header, rows):
+            break
+        line, rows = rows[0], rows[1:]
+        header = _join_header_line(header, line)
+    return header, rows
+
+
+def _is_header_line(header: Row, rows: Sequence[Row]) -> bool:
+    """Return whether the first row is a further line of the header, such as names below spanned names, or units.
+
+    A further line leaves its first cell empty or names columns that the header leaves empty. In at least half of its
+    columns, the rows below have digits where the line has none, or a year.
+    """
+    if len(rows) < 2:
+        return False
+    line, below = rows[0], rows[1:]
+    columns = [column for column, cell in enumerate(line) if cell and (column > 0 or not _get_cell(header, 0))]
+    has_gap = any(_is_spanned(header, column) for column in columns if column > 0)
+    if not columns or not _is_header(line) or not (has_gap or not line[0]):
+        return False
+    numeric = 0
+    for column in columns:
+        cells = _list_cells(below, column)
+        is_plain = not _DIGIT.search(line[column]) or _YEAR.search(line[column]) is not None
+        numeric += is_plain and bool(cells) and 2 * sum(bool(_DIGIT.search(cell)) for cell in cells) >= len(cells)
+    return numeric > 0 and 2 * numeric >= len([column for column in columns if column > 0])
+
+
+def _is_spanned(header: Row, column: int) -> bool:
+    cell = _get_cell(header, column)
+    return not cell or (column > 0 and cell == _get_cell(header, column - 1))
+
+
+def _join_header_line(header: Row, line: Row) -> Row:
+    joined = []
+    for column in range(max(len(header), len(line))):
+        name, below = _get_cell(header, column), _get_cell(line, column)
+        if not name and below:
+            name = next((header[left] for left in range(min(column, len(header)) - 1, 0, -1) if header[left]), "")
+        joined.append(name if below in ("", name) else f"{name} {below}".strip())
+    return joined
+
+
+def _get_cell(row: Row, column: int) -> str:
+    return row[column] if column < len(row) else ""
 
 
 def _is_table_start(sample: Sequence[Row], header: Row) -> bool:
@@ -167,17 +261,34 @@ def _format_record(header: Row, row: Row, order: Sequence[int]) -> str:
     return "\n".join(lines)
 
 
-def _add_tables(rows: Iterable[Row], blocks: BlockList, header: Row, *, sheet: int | None) -> None:
-    names = [header] if header else []
+def _add_tables(
+    rows: Iterable[Row], blocks: BlockList, header: Row, caption: Sequence[str], *, sheet: int | None
+) -> None:
+    """Add the rows as one table, or as several if they are long. Each has the caption and the header."""
     part: list[Row] = []
-    length = _measure_row(header)
+    length = 0
     for row in rows:
         length += _measure_row(row)
-        if length > MAX_TABLE_CHARACTERS and len(part) >= MIN_TABLE_ROWS:
-            blocks.add(BlockKind.TABLE, _format_table([*names, *part]), sheet=sheet)
-            part, length = [], _measure_row(header) + _measure_row(row)
+        if length > MAX_TABLE_CHARACTERS and part:
+            _add_table(part, blocks, header, caption, sheet=sheet)
+            part, length = [], _measure_row(row)
         part.append(row)
-    blocks.add(BlockKind.TABLE, _format_table([*names, *part]), sheet=sheet)
+    _add_table(part, blocks, header, caption, sheet=sheet)
+
+
+def _add_table(rows: list[Row], blocks: BlockList, header: Row, caption: Sequence[str], *, sheet: int | None) -> None:
+    """Add a table. Last rows with a single cell that look like footnotes become lines below the table."""
+    end = len(rows)
+    while end > 1 and _is_note(rows[end - 1]):
+        end -= 1
+    notes = [clean_line(cell) for row in rows[end:] for cell in row if cell]
+    lines = [*map(clean_line, caption), _format_table([*([header] if header else []), *rows[:end]]), *notes]
+    blocks.add(BlockKind.TABLE, "\n".join(lines), sheet=sheet)
+
+
+def _is_note(row: Row) -> bool:
+    cells = [cell for cell in row if cell]
+    return len(cells) == 1 and _NOTE.match(cells[0]) is not None and not _NUMBER.fullmatch(cells[0])
 
 
 def _measure_row(row: Row) -> int:
