@@ -14,7 +14,7 @@ _MACHINE_WORD = re.compile(r"\d{9,}|(?=.*\d)[0-9a-fA-F]{8,}|(?:[^\W\d_]+\d+){3,}
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 # Names of uploads without a name, and of exports.
 _GENERIC_WORDS = frozenset(
-    {"text", "untitled", "document", "file", "upload", "download", "export", "copy", "scan", "unnamed"}
+    {"text", "untitled", "document", "file", "upload", "download", "export", "copy", "scan", "chunks", "unnamed"}
 )
 
 
@@ -28,11 +28,13 @@ def list_filename_words(name: str) -> list[str]:
         name: Name of the document: a file name, or a path or an address that ends with one.
 
     Returns:
-        At most ``MAX_FILENAME_WORDS`` words. None if no word has three letters.
+        At most ``MAX_FILENAME_WORDS`` words. None if the name has no extension, or no word has three letters.
     """
     last = unquote(name.rstrip("/").replace("\\", "/").rpartition("/")[2])[:MAX_FILENAME_CHARACTERS]
-    stem = _EXTENSION.sub("", last)
-    words = [part for word in _WORD.findall(stem) for part in _split_word(word)]
+    extension = _EXTENSION.search(last)
+    if extension is None:  # a title, or the name of an upload without a file
+        return []
+    words = [part for word in _WORD.findall(last[: extension.start()]) for part in _split_word(word)]
     if not any(len(word) > 2 and word.isalpha() and word.casefold() not in _GENERIC_WORDS for word in words):
         return []
     return words[:MAX_FILENAME_WORDS]

@@ -84,6 +84,7 @@ def test_contextualize_chunks_adds_words_of_file_name(source: str, title: str | 
         ("年度报告.pdf", ["年度报告"]),
         ("APPLE_2023Q3_10Q.pdf", ["APPLE", "2023Q3", "10Q"]),
         ("4983.txt", []),
+        ("A title of a text", []),
         ("text.txt", []),
         ("0000320193-23-000077.pdf", []),
         ("550e8400-e29b-41d4-a716-446655440000.pdf", []),
