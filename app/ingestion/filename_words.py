@@ -21,7 +21,7 @@ _GENERIC_WORDS = frozenset(
 def list_filename_words(name: str) -> list[str]:
     """Return the words of a file name in their order, without its extension and without words that say nothing.
 
-    ``price-list_2024.pdf`` has the words ``price``, ``list`` and ``2024``. A name that programs made, such as a number
+    The file "price-list_2024.pdf" has the words "price", "list" and "2024". A name that programs made, such as a number
     or a hash, has none.
 
     Args:
@@ -41,5 +41,5 @@ def list_filename_words(name: str) -> list[str]:
 
 
 def _split_word(word: str) -> list[str]:
-    """Return the parts of a word that is written like ``PriceList``, else the word. A word of a program has none."""
+    """Return the parts of a word that is written in camel case, else the word. A word of a program has none."""
     return [] if _MACHINE_WORD.fullmatch(word) else _CAMEL.split(word)
