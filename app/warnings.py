@@ -26,6 +26,7 @@ class WarningCode(StrEnum):
     ATTACHMENTS_NOT_READ = "attachments_not_read", "The attachments of a mail were not read."
     CHAPTERS_NOT_READ = "chapters_not_read", "Damaged chapters of an e-book were not read."
     CHARACTERS_REPLACED = "characters_replaced", "Bytes that are invalid in the file's encoding became U+FFFD."
+    COMMENTS_NOT_READ = "comments_not_read", "Comments in the file were not read."
     CONTENTS_ENTRIES_REMOVED = (
         "contents_entries_removed",
         "Entries of a table of contents were left out, because the text has their headings.",
@@ -41,8 +42,13 @@ class WarningCode(StrEnum):
     ENCODING_GUESSED = "encoding_guessed", "The encoding is a guess, and the message has its confidence."
     ENCODING_UNKNOWN = "encoding_unknown", "The `encoding` of the upload is unknown, so the encoding was detected."
     EQUATIONS_NOT_READ = "equations_not_read", "Equations that are embedded objects of an old format were not read."
+    EXTERNAL_LINKS_NOT_READ = (
+        "external_links_not_read",
+        "Links of a workbook to cells of other workbooks were not read.",
+    )
     FILE_REPAIRED = "file_repaired", "The file is damaged, and only its readable parts were read."
     FONTS_NOT_READABLE = "fonts_not_readable", "The fonts of some pages have no mapping to characters."
+    FORMULAS_WITHOUT_VALUES = "formulas_without_values", "Formulas of a workbook have no stored value."
     HIDDEN_SHEETS_NOT_READ = "hidden_sheets_not_read", "Hidden sheets of a workbook were not read."
     HIDDEN_SLIDES_READ = "hidden_slides_read", "Slides that a show hides were read."
     HIDDEN_TEXT_NOT_READ = "hidden_text_not_read", "Words that the file hides were not read."
@@ -50,10 +56,16 @@ class WarningCode(StrEnum):
     LINES_NOT_READ = "lines_not_read", "Damaged lines of a JSON Lines file were not read."
     MEDIA_NOT_READ = "media_not_read", "Videos, sounds and embedded pages were not read."
     NUL_CHARACTERS_REMOVED = "nul_characters_removed", "NUL characters were removed from the text."
+    NUMBER_FORMATS_NOT_READ = "number_formats_not_read", "Numbers of a workbook are shown without their formats."
     OCR_LANGUAGES_MISSING = "ocr_languages_missing", "OCR data of some configured languages is not installed."
     OCR_PAGES_NOT_READ = "ocr_pages_not_read", "Pages that need OCR were not read, and the message says why."
+    OTHER_SHEETS_NOT_READ = (
+        "other_sheets_not_read",
+        "Macro sheets, dialog sheets or chart sheets of a workbook were not read.",
+    )
     OUTPUTS_NOT_READ = "outputs_not_read", "Outputs of a notebook that only programs show were not read."
     PAGES_WITHOUT_TEXT = "pages_without_text", "OCR found no text on some pages."
+    PIVOT_CACHES_NOT_READ = "pivot_caches_not_read", "The stored source data of pivot tables was not read."
     PLUGIN_WARNING = "plugin_warning", "A plugin gave a warning without a code."
     PROMPTS_NOT_READ = "prompts_not_read", "Prompts in empty form fields were not read."
     REPEATED_LINES_REMOVED = "repeated_lines_removed", "Headers or footers that are equal on the pages were left out."

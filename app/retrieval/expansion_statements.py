@@ -4,7 +4,8 @@ from app.db.statements import parse_statement
 
 _CANDIDATES = """near as (
   select k.* from unnest(:numbers::int[], :tenants::uuid[], :indexes::uuid[], :documents::uuid[], :starts::int[],
-                         :ends::int[], :near::uuid[]) k(number, tenant_id, index_id, document_id, first, last, id)
+                         :ends::int[], :pages::int[], :last_pages::int[], :near::uuid[])
+                  k(number, tenant_id, index_id, document_id, first, last, page, page_end, id)
 )"""
 # The range around a hit, cut to the maximum length with the chunk in the middle. The chunk itself is never cut.
 _EXPANDED = f"""
@@ -31,11 +32,24 @@ _SMALLEST_NODE = """
                         where o.tenant_id = n.tenant_id and o.document_id = n.document_id and o.id = n.id offset 0) o
    where o.start_offset <= n.first and o.end_offset >= n.last and {fits}
    order by n.number, o.end_offset - o.start_offset"""
+# Without a section around the chunk, its section is its page. Paragraphs never cross a page, so they give the range of
+# a page.
+_SECTION_OR_PAGE = f"""
+  select s.number, s.first, s.last, least(s.first, coalesce(p.first, s.wide_first)) as wide_first,
+         greatest(s.last, coalesce(p.last, s.wide_last)) as wide_last
+    from ({
+    _SMALLEST_NODE.replace("{fits}", "o.kind in ('section', 'document')").replace(
+        "o.end_offset as wide_last", "o.end_offset as wide_last, o.kind, n.tenant_id, n.document_id, n.page, n.page_end"
+    )
+}) s
+    left join lateral (select min(o.start_offset) as first, max(o.end_offset) as last from node o
+                        where s.kind = 'document' and o.tenant_id = s.tenant_id and o.document_id = s.document_id
+                          and o.kind = 'paragraph' and o.page between s.page and s.page_end) p on true"""  # noqa: S608  (constants)
 EXPAND = {
     kind: parse_statement(_EXPANDED.replace("{wide}", wide))
     for kind, wide in {
         "window": _NEIGHBOURS,
-        "section": _SMALLEST_NODE.replace("{fits}", "o.kind in ('section', 'document')"),
+        "section": _SECTION_OR_PAGE,
         "parent": _SMALLEST_NODE.replace("{fits}", "o.end_offset - o.start_offset > n.last - n.first"),
     }.items()
 }
@@ -59,6 +73,15 @@ select null, d.document_id, array_agg(c.start_offset), array_agg(c.end_offset)
                       where c.tenant_id = d.tenant_id and c.kb_id = i.kb_id and c.document_id = d.document_id
                         and c.index_id = d.index_id offset 0) c
  group by d.document_id""")  # noqa: S608  (constants)
+# The pages of a range are those of the chunks that share a character with it.
+PAGES = parse_statement("""
+select k.number, min(c.page), max(c.page_end)
+  from unnest(:numbers::int[], :tenants::uuid[], :indexes::uuid[], :starts::int[], :ends::int[], :near::uuid[])
+       k(number, tenant_id, index_id, first, last, id)
+ cross join lateral (select c.start_offset, c.end_offset, c.page, c.page_end from chunk c
+                      where c.tenant_id = k.tenant_id and c.index_id = k.index_id and c.id = k.id offset 0) c
+ where c.start_offset < k.last and c.end_offset > k.first
+ group by k.number""")
 STORED_TEXTS = parse_statement("""
 select k.id, t.content from unnest(:tenants::uuid[], :documents::uuid[], :versions::int[]) k(tenant_id, id, version)
  cross join lateral (select * from document_text t

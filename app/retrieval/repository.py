@@ -14,7 +14,7 @@ from pgvector import HalfVector
 from app.db.driver import DriverReader
 from app.db.statements import Record, Statement, parse_statement
 from app.filters import CompiledFilter
-from app.retrieval.expansion_statements import EXPAND, PARENT_SPANS, STORED_TEXTS
+from app.retrieval.expansion_statements import EXPAND, PAGES, PARENT_SPANS, STORED_TEXTS
 from app.retrieval.explain import RetrieverPlan
 from app.retrieval.lazy_metadata import LazyMetadata
 from app.retrieval.types import ChunkKey, Expansion, HitChunk, HitDocument, RetrieverName
@@ -112,6 +112,8 @@ class ExpansionTarget(NamedTuple):
     start: int
     end: int
     candidate_ids: Sequence[UUID]
+    page: int | None = None
+    page_end: int | None = None
 
 
 class TextVersion(NamedTuple):
@@ -194,6 +196,23 @@ class RetrievalRepository:
         rows = await self.reader.fetch_rows(EXPAND[expansion.kind], _build_expansion_values(expansion, chunks))
         return {row[0]: (row[1], row[2]) for row in rows}
 
+    async def load_pages(self, spans: Sequence[ExpansionTarget]) -> dict[int, tuple[int, int]]:
+        """Load the first and last page of each range, by the position of the range. Ranges without pages are missing.
+
+        Args:
+            spans: Ranges, with the ids of all chunks that may share a character with the range.
+        """
+        rows = [(number, span, id_) for number, span in enumerate(spans) for id_ in span.candidate_ids]
+        values = {
+            "numbers": [number for number, _, _ in rows],
+            "tenants": [span.tenant_id for _, span, _ in rows],
+            "indexes": [span.index_id for _, span, _ in rows],
+            "starts": [span.start for _, span, _ in rows],
+            "ends": [span.end for _, span, _ in rows],
+            "near": [id_ for _, _, id_ in rows],
+        }
+        return {row[0]: (row[1], row[2]) for row in await self.reader.fetch_rows(PAGES, values) if row[1] is not None}
+
     async def load_parent_spans(self, expansion: Expansion, chunks: Sequence[ExpansionTarget]) -> ParentSpans:
         """Load the ranges of each target's parents up to the maximum length, and of all chunks of the documents."""
         rows = await self.reader.fetch_rows(PARENT_SPANS, _build_expansion_values(expansion, chunks))
@@ -263,6 +282,8 @@ def _build_expansion_values(expansion: Expansion, chunks: Sequence[ExpansionTarg
         "documents": [target.document_id for _, target, _ in rows],
         "starts": [target.start for _, target, _ in rows],
         "ends": [target.end for _, target, _ in rows],
+        "pages": [target.page for _, target, _ in rows],
+        "last_pages": [target.page if target.page_end is None else target.page_end for _, target, _ in rows],
         "near": [id_ for _, _, id_ in rows],
         "most": expansion.max_characters,
     }

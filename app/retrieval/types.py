@@ -11,6 +11,7 @@ from app.errors import UnavailableError
 from app.ids import get_creation_time
 from app.inference.embedding import ImageFile, Vectors
 from app.prompts.types import ActivePrompt, PromptName
+from app.retrieval.citation import format_citation
 from app.retrieval.explain import Explanation
 from app.retrieval.lazy_metadata import LazyMetadata
 from app.retrieval.routes import RoutingOptions
@@ -315,10 +316,10 @@ class Hit:
         similarity: Highest cosine with any of the queries; None if it is not known.
         scores: Scores of the retrievers.
         expanded_span: Expanded text; None if the text was not expanded.
+        expanded_pages: First and last page of the expanded text; None if it is not known.
         vector: Vector of the chunk, if the caller requested it.
         ranks: Ranks in the lists of the retrievers, if the caller requested an explanation.
-        is_external: Whether the hit comes from an HTTP source. Its chunk and document are not stored; their ids only
-            give an order.
+        is_external: Whether the hit comes from an HTTP source, so that its chunk and document are not stored.
     """
 
     key: ChunkKey
@@ -329,6 +330,7 @@ class Hit:
     similarity: float | None
     scores: Scores = NO_SCORES
     expanded_span: TextSpan | None = None
+    expanded_pages: tuple[int, int] | None = None
     vector: Sequence[float] | None = None
     ranks: Sequence[RetrieverRank] = ()
     is_external: bool = False
@@ -340,6 +342,11 @@ class Hit:
         return self.expanded_span or TextSpan(chunk.content, chunk.start, chunk.end, chunk.table_head)
 
     @property
+    def pages(self) -> tuple[int | None, int | None]:
+        """First and last page of the text of the result; None if the format has no pages."""
+        return (self.chunk.page, self.chunk.page_end) if self.expanded_pages is None else self.expanded_pages
+
+    @property
     def size_bytes(self) -> int:
         """Approximate number of bytes in a response, which may contain the metadata twice."""
         own_metadata, vector = self.document.own_metadata, self.vector
@@ -349,14 +356,7 @@ class Hit:
     @property
     def citation(self) -> str:
         """Citation to display: the source with the page or slide."""
-        chunk, source = self.chunk, self.document.source
-        if chunk.slide is not None:
-            return f"{source}, slide {chunk.slide}"
-        if chunk.page is None:
-            return source
-        if chunk.page_end in (None, chunk.page):
-            return f"{source}, p. {chunk.page}"
-        return f"{source}, pp. {chunk.page}\u2013{chunk.page_end}"
+        return format_citation(self.document.source, self.chunk.slide, self.pages)
 
 
 def round_score(score: float) -> float:

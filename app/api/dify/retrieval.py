@@ -137,7 +137,7 @@ def _to_record_out(hit: Hit, score: float) -> DifyRecordOut:
         "knowledge_base": hit.knowledge_base,
         "source": document.source,
         "source_uri": document.source_uri,
-        "page": chunk.page,
+        "page": hit.pages[0],
         "slide": chunk.slide,
         "citation": hit.citation,
         "section_titles": chunk.section_titles,

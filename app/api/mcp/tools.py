@@ -227,7 +227,7 @@ def _to_retrieved_chunk_out(hit: Hit) -> RetrievedChunkOut:
         similarity=None if hit.similarity is None else round(hit.similarity, 6),
         knowledge_base=hit.knowledge_base,
         document=_to_cited_document_out(hit),
-        page=chunk.page,
+        page=hit.pages[0],
         slide=chunk.slide,
         section_titles=chunk.section_titles,
         table_head=hit.text_span.table_head,

@@ -195,7 +195,7 @@ def _to_result_out(hit: Hit, name: str, score: float) -> VectorStoreSearchResult
         similarity=None if hit.similarity is None else round(hit.similarity, 6),
         document=None if hit.is_external else encode_id("doc", hit.document.id),
         chunk=None if hit.is_external else encode_id("chk", hit.chunk.id),
-        page=hit.chunk.page,
+        page=hit.pages[0],
         citation=hit.citation,
     )
 

@@ -13,6 +13,8 @@ from app.retrieval.types import Expansion, Hit, TextSpan
 # Whole texts are loaded, because the database needs longer to cut five pieces out of a text than to send the text. A
 # limit on the texts that are loaded together bounds the memory of the process.
 MAX_TEXTS_PER_QUERY = 4
+MIN_NEIGHBOUR_CHARACTERS = 60
+"""Minimum length that the chunks around a chunk are expected to have."""
 
 
 async def expand_hits(repository: RetrievalRepository, expansion: Expansion, hits: Sequence[Hit]) -> list[Hit]:
@@ -32,6 +34,8 @@ def build_expansion_targets(expansion: Expansion, hits: Sequence[Hit]) -> list[E
             start=hit.chunk.start,
             end=hit.chunk.end,
             candidate_ids=_build_candidate_ids(expansion, hit),
+            page=hit.chunk.page,
+            page_end=hit.chunk.page_end,
         )
         for hit in hits
     ]
@@ -59,7 +63,41 @@ async def expand_to_ranges(
     for first in range(0, len(documents), MAX_TEXTS_PER_QUERY):
         texts = await repository.load_stored_texts(documents[first : first + MAX_TEXTS_PER_QUERY])
         spans |= _slice_texts(hits, ranges, texts)
-    return [replace(hit, expanded_span=spans.get(number)) for number, hit in enumerate(hits)]
+    pages = await _load_pages(repository, hits, spans)
+    return [
+        replace(hit, expanded_span=spans.get(number), expanded_pages=pages.get(number))
+        for number, hit in enumerate(hits)
+    ]
+
+
+async def _load_pages(
+    repository: RetrievalRepository, hits: Sequence[Hit], spans: Mapping[int, TextSpan]
+) -> dict[int, tuple[int, int]]:
+    """Load the first and last page of each expanded text, by the position of the hit."""
+    numbers = [number for number in spans if hits[number].chunk.page is not None]
+    if not numbers:
+        return {}
+    targets = [_build_page_target(hits[number], spans[number]) for number in numbers]
+    return {numbers[position]: pages for position, pages in (await repository.load_pages(targets)).items()}
+
+
+def _build_page_target(hit: Hit, span: TextSpan) -> ExpansionTarget:
+    """Build the range of an expanded text, with the ids of the chunks that it may contain.
+
+    The chunks around a chunk have similar lengths. Their number is estimated with chunks of a third of its length.
+    """
+    chunk, document = hit.chunk, hit.document
+    length = max(MIN_NEIGHBOUR_CHARACTERS, (chunk.end - chunk.start) // 3)
+    first = max(0, chunk.ordinal - 1 - max(0, chunk.start - span.start) // length)
+    last = min(document.chunk_count - 1, chunk.ordinal + 1 + max(0, span.end - chunk.end) // length)
+    return ExpansionTarget(
+        tenant_id=document.tenant_id,
+        index_id=UUID(bytes=hit.key[:16]),
+        document_id=document.id,
+        start=span.start,
+        end=span.end,
+        candidate_ids=[build_chunk_id(document.id, chunk.version, ordinal) for ordinal in range(first, last + 1)],
+    )
 
 
 def _slice_texts(

@@ -46,14 +46,14 @@ def test_excel_sheets_of_real_workbook_are_read(name: str, samples: Path, option
             "Rental fleet, spring 2024\n"
             "| Model | In service | Price | Electric | Last wash | Hours | Per km |\n"
             "| --- | --- | --- | --- | --- | --- | --- |\n"
-            "| Größe M | 2024-05-01 | 0.3 | TRUE | 2024-05-02 13:45:00 | 36:30:00 | |\n"
-            "| Transporter | 2023-11-30 | 49 | FALSE | 2024-05-03 08:00:00 | 8:15:00 | 0.25 |",
+            "| Größe M | 2024-05-01 | 0.3 | TRUE | 2024-05-02 13:45 | 36:30 | #DIV/0! |\n"
+            "| Transporter | 2023-11-30 | 49 | FALSE | 2024-05-03 08:00 | 8:15 | 0.25 |",
         ),
         (HEADING, 4, "FAQ"),
         (RECORD, 4, "Question: Can I return late?\nAnswer: Yes, within 29 minutes."),
         (RECORD, 4, "Question: Muss ich Benzin bezahlen?\nAnswer: Only for what is missing: 汽油"),
     ]
-    assert document.warnings == [ServiceWarning("hidden_sheets_not_read", "1 hidden sheet was not read.")]
+    assert document.warnings == [ServiceWarning("hidden_sheets_not_read", "1 hidden sheet was not read.", 1)]
     assert (document.title, document.page_count) == (None, None)
 
 
@@ -99,7 +99,7 @@ def test_excel_invalid_date_is_handled(number: str, style: int, tmp_path: Path, 
     document = spreadsheets.parse(write(tmp_path / "book", sheets), options)
     assert [block.text for block in document.blocks][-2:] == ["Fine", "fine"]
     assert len(document.blocks) == 4 or document.warnings == [
-        ServiceWarning("damaged_sheets_not_read", "1 damaged sheet was not read.")
+        ServiceWarning("damaged_sheets_not_read", "1 damaged sheet was not read.", 1)
     ]
 
 
@@ -112,14 +112,14 @@ def test_excel_hidden_and_empty_sheets_are_left_out(tmp_path: Path, options: Par
         (HEADING, "last", 5),
         (PARAGRAPH, "last", 5),
     ]
-    assert document.warnings == [ServiceWarning("hidden_sheets_not_read", "2 hidden sheets were not read.")]
+    assert document.warnings == [ServiceWarning("hidden_sheets_not_read", "2 hidden sheets were not read.", 2)]
 
 
 def test_excel_damaged_sheet_leaves_others(tmp_path: Path, options: ParseOptions) -> None:
     broken = worksheet('<sheetData><row r="1"><c r="A1" t="s"><v>7</v></c></row></sheetData>')
     document = spreadsheets.parse(write(tmp_path / "book", {"A": broken, "B": sheet([["fine"]])}), options)
     assert [block.text for block in document.blocks] == ["B", "fine"]
-    assert document.warnings == [ServiceWarning("damaged_sheets_not_read", "1 damaged sheet was not read.")]
+    assert document.warnings == [ServiceWarning("damaged_sheets_not_read", "1 damaged sheet was not read.", 1)]
     with pytest.raises(CorruptFile):
         spreadsheets.parse(write(tmp_path / "book", {"A": broken}), options)
 

@@ -121,10 +121,10 @@ class SearchResultOut(BaseModel):
         description="Name of the knowledge base of the chunk.", examples=[example_values.KNOWLEDGE_BASE_NAME]
     )
     page: int | None = Field(
-        description="First page of the chunk, from 1; null if the format has no pages.", examples=[4]
+        description="First page of the text, from 1; null if the format has no pages.", examples=[4]
     )
     page_end: int | None = Field(
-        description="Last page of the chunk, from 1; null if the format has no pages.", examples=[4]
+        description="Last page of the text, from 1; null if the format has no pages.", examples=[4]
     )
     slide: int | None = Field(
         description="Slide of the chunk, from 1; null if the format has no slides.", examples=[None]

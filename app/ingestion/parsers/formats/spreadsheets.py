@@ -1,43 +1,37 @@
-"""Parser of Excel workbooks (XLSX, XLS): the rows of each visible sheet become tables or records."""
+"""Parser of Excel workbooks (XLSX, XLSM, XLSB, XLS): the rows of each visible sheet become tables or records."""
 
-import datetime
-import lzma
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO
 
 from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, SheetTypeEnum, SheetVisibleEnum
 
 from app.documents.upload.ole import SIGNATURE, read_entry_names
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.workbooks.cell_rows import iter_text_rows
+from app.ingestion.parsers.formats.workbooks.unread_parts import UnreadParts
+from app.ingestion.parsers.formats.workbooks.xls_workbook import XlsWorkbook, read_xls_workbook
+from app.ingestion.parsers.formats.workbooks.xlsx_source import XlsxSource, scan_sheets
+from app.ingestion.parsers.formats.workbooks.xlsx_workbook import drop_unknown_sheets
 from app.ingestion.parsers.toolkit.archives import check_archive
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.rows import add_rows
-from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
-from app.warnings import ServiceWarning, WarningCode
-
-MAX_CELLS = 16 << 20
-"""Maximum number of cells in the area from the first cell of a sheet to its last cell, as in the XLS format.
-
-The library python-calamine allocates 32 bytes for each cell of the area.
-"""
-
-_MAX_EXACT_FLOAT = 1 << 53
-CellValue = int | float | str | bool | datetime.time | datetime.date | datetime.datetime | datetime.timedelta
+from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument
+from app.warnings import WarningCode
 
 _PASSWORD_RECORD = re.compile(
     rb"\x09\x08(?:\x08\0\0\x05\x05\0.{4}|\x10\0\0\x06\x05\0.{12})(?:\x86\0\0\0)?\x2f\0", re.DOTALL
 )
 """Start of a workbook that has the record FILEPASS ([MS-XLS] 2.4.117), which marks encryption."""
 
-_CELL = re.compile(rb"""<(?:\w+:)?c\s(?:[^<>]*?\s)?r=["']([A-Z]{1,3})(\d{1,7})["'][^<>]*(?<!/)>""")
-_READ_BYTES = 1 << 20
-_UNREADABLE_ERRORS = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, RuntimeError, EOFError, OSError)
+_OTHER_SHEETS = (
+    (SheetTypeEnum.MacroSheet, "macro"),
+    (SheetTypeEnum.DialogSheet, "dialog"),
+    (SheetTypeEnum.ChartSheet, "chart"),
+)
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -55,41 +49,27 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         EncryptedFile: The workbook has a password.
         TextTooLong: A sheet covers too many cells, or the file has more bytes or text than the limits allow.
     """
-    with path.open("rb") as file:
-        if file.read(len(SIGNATURE)) == SIGNATURE:
+    unread, blocks = UnreadParts(), BlockList(options)
+    with ExitStack() as stack:
+        if _is_ole(path):
             _check_unlocked(path)
+            workbook = _open_workbook(path, unread)
+            _add_sheets(workbook, read_xls_workbook(path.read_bytes()), blocks, unread)
         else:
             check_archive(path)
-            _check_extents(path)
-        file.seek(0)
-        with _translate_errors():
-            workbook = CalamineWorkbook.from_filelike(file)
-    blocks, hidden, damaged = BlockList(options), 0, 0
-    for number, metadata in enumerate(workbook.sheets_metadata, start=1):
-        if metadata.typ != SheetTypeEnum.WorkSheet:
-            continue
-        if metadata.visible != SheetVisibleEnum.Visible:
-            hidden += 1
-            continue
-        try:
-            with _translate_errors():
-                _add_sheet(workbook.get_sheet_by_index(number - 1), number, blocks)
-        except CorruptFile:
-            damaged += 1
-    if damaged and not blocks.blocks:
+            summaries = scan_sheets(path)
+            workbook = _open_workbook(path, unread)
+            source = XlsxSource(stack.enter_context(zipfile.ZipFile(path)), summaries)
+            source.count_parts(unread)
+            _add_sheets(workbook, source, blocks, unread)
+    if unread.counts[WarningCode.DAMAGED_SHEETS_NOT_READ] and not blocks.blocks:
         raise CorruptFile
-    warnings = [
-        *_list_unread_warnings(hidden, "hidden", WarningCode.HIDDEN_SHEETS_NOT_READ),
-        *_list_unread_warnings(damaged, "damaged", WarningCode.DAMAGED_SHEETS_NOT_READ),
-    ]
-    return ParsedDocument(blocks.blocks, warnings=warnings)
+    return ParsedDocument(blocks.blocks, warnings=unread.list_warnings())
 
 
-def _list_unread_warnings(count: int, condition: str, code: WarningCode) -> list[ServiceWarning]:
-    if not count:
-        return []
-    message = f"1 {condition} sheet was not read." if count == 1 else f"{count} {condition} sheets were not read."
-    return [ServiceWarning(code, message)]
+def _is_ole(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(SIGNATURE)) == SIGNATURE
 
 
 def _check_unlocked(path: Path) -> None:
@@ -101,41 +81,18 @@ def _check_unlocked(path: Path) -> None:
         raise EncryptedFile
 
 
-def _check_extents(path: Path) -> None:
-    """Raise TextTooLong if the cells of a sheet cover a larger area than ``MAX_CELLS``.
-
-    The library allocates memory for the whole area, and a sheet can declare 17 billion cells. Cells without a value do
-    not count: a distant cell that has only a format is common and harmless.
-    """
+def _open_workbook(path: Path, unread: UnreadParts) -> CalamineWorkbook:
+    """Open a workbook with the library. Sheets that make the library refuse a whole XLSX workbook are left out."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist():
-                if "worksheets/" in member.filename.lower() and member.filename.lower().endswith(".xml"):
-                    with archive.open(member) as file:
-                        _check_extent(file)
-    except _UNREADABLE_ERRORS as exc:
-        raise CorruptFile from exc
-
-
-def _check_extent(file: IO[bytes]) -> None:
-    last_row, last_column, remainder = 0, 0, b""
-    while piece := file.read(_READ_BYTES):
-        piece = remainder + piece
-        end = piece.rfind(b"<")
-        piece, remainder = piece[:end], piece[end:][:_READ_BYTES]
-        cells = _CELL.findall(piece)
-        if cells:
-            last_row = max(last_row, *(int(row) for _, row in cells))
-            last_column = max(last_column, *map(_parse_column, {letters for letters, _ in cells}))
-        if last_row * last_column > MAX_CELLS:
-            raise TextTooLong("The cells of a sheet are too far apart; remove the outlying cells.")
-
-
-def _parse_column(letters: bytes) -> int:
-    number = 0
-    for letter in letters:
-        number = 26 * number + letter - 64
-    return number
+        with path.open("rb") as file, _translate_errors():
+            return CalamineWorkbook.from_filelike(file)
+    except CorruptFile:
+        reduced = None if _is_ole(path) else drop_unknown_sheets(path)
+        if reduced is None:
+            raise
+    copy, unread.other_sheets["macro"] = reduced
+    with _translate_errors():
+        return CalamineWorkbook.from_filelike(copy)
 
 
 @contextmanager
@@ -151,30 +108,41 @@ def _translate_errors() -> Iterator[None]:
         raise
 
 
-def _add_sheet(sheet: CalamineSheet, number: int, blocks: BlockList) -> None:
-    rows = ([_format_value(value) for value in row] for row in sheet.iter_rows())
+def _add_sheets(
+    workbook: CalamineWorkbook, source: XlsxSource | XlsWorkbook, blocks: BlockList, unread: UnreadParts
+) -> None:
+    for index, metadata in enumerate(workbook.sheets_metadata):
+        chart_lines = source.list_chart_lines(index) if metadata.typ == SheetTypeEnum.ChartSheet else []
+        if metadata.visible != SheetVisibleEnum.Visible:
+            unread.counts[WarningCode.HIDDEN_SHEETS_NOT_READ] += metadata.typ != SheetTypeEnum.Vba
+        elif chart_lines:
+            _add_lines(metadata.name, chart_lines, index, blocks)
+        elif metadata.typ == SheetTypeEnum.WorkSheet:
+            try:
+                with _translate_errors():
+                    _add_sheet(workbook.get_sheet_by_index(index), source, index, blocks, unread)
+            except CorruptFile:
+                unread.counts[WarningCode.DAMAGED_SHEETS_NOT_READ] += 1
+        else:
+            unread.other_sheets.update(name for kind, name in _OTHER_SHEETS if metadata.typ == kind)
+    lines = [f"{name}: {value}" for name, value in source.constants.items()]
+    blocks.add(BlockKind.PARAGRAPH, "\n".join(lines))
+
+
+def _add_sheet(
+    sheet: CalamineSheet, source: XlsxSource | XlsWorkbook, index: int, blocks: BlockList, unread: UnreadParts
+) -> None:
+    cells, lines = source.read_sheet(index, unread)
+    rows = iter_text_rows(sheet, cells)
     first = next(filter(any, rows), None)
     if first is not None:
-        blocks.add(BlockKind.HEADING, sheet.name, level=1, sheet=number)
-        add_rows(chain([first], rows), blocks, sheet=number)
+        blocks.add(BlockKind.HEADING, sheet.name, level=1, sheet=index + 1)
+        add_rows(chain([first], rows), blocks, sheet=index + 1)
+    _add_lines("" if first else sheet.name, lines, index, blocks)
 
 
-def _format_value(value: CellValue) -> str:
-    """Return a value as text: numbers without rounding errors, dates in ISO 8601."""
-    match value:
-        case str():
-            return value.strip()
-        case bool():
-            return str(value).upper()
-        case float():
-            return str(int(value)) if value.is_integer() and abs(value) < _MAX_EXACT_FLOAT else f"{value:.15g}"
-        case datetime.datetime():
-            is_midnight = value.time() == datetime.time()
-            return value.date().isoformat() if is_midnight else value.isoformat(" ", "seconds")
-        case datetime.date() | datetime.time():
-            return value.isoformat()
-        case datetime.timedelta():
-            minutes, seconds = divmod(round(value.total_seconds()), 60)
-            return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
-        case _:
-            return str(value)
+def _add_lines(name: str, lines: list[str], index: int, blocks: BlockList) -> None:
+    if lines:
+        blocks.add(BlockKind.HEADING, name, level=1, sheet=index + 1)
+    for line in lines:
+        blocks.add(BlockKind.PARAGRAPH, line, sheet=index + 1)

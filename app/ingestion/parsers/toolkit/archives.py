@@ -6,8 +6,10 @@ No parser opens an archive inside an archive.
 import lzma
 import zipfile
 import zlib
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
+from app.documents.upload.file_signatures import normalize_member_name
 from app.ingestion.types import CorruptFile, EncryptedFile, TextTooLong
 
 MAX_MEMBERS = 20_000
@@ -78,13 +80,22 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
     """
     if name.startswith(("/", "\\")) or ".." in PurePosixPath(name.replace("\\", "/")).parts:
         raise CorruptFile("The file refers to a path outside of itself.")
-    try:
-        member = archive.getinfo(name)
-    except KeyError as exc:
-        raise CorruptFile("A part of the file is missing; upload an intact copy.") from exc
+    member = archive.NameToInfo.get(name) or _find_member(archive, name)
+    if member is None:
+        raise CorruptFile("A part of the file is missing; upload an intact copy.")
     if member.file_size > MAX_MEMBER_BYTES:
         raise TextTooLong("The file unpacks to more than the limit allows; split it.")
     try:
         return archive.read(member)
     except _DAMAGED_ERRORS as exc:
         raise CorruptFile("A part of the file is damaged; upload an intact copy.") from exc
+
+
+def _find_member(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo | None:
+    """Return a member whose name is the same regardless of case and of the direction of slashes."""
+    return _list_normalized_members(archive).get(normalize_member_name(name))
+
+
+@lru_cache(maxsize=1)
+def _list_normalized_members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    return {normalize_member_name(member.filename): member for member in archive.infolist()}

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import IO, Any
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
@@ -24,6 +24,8 @@ _STRICT = "http://purl.oclc.org/ooxml"
 _PREFIXES = {
     f"{_SCHEMAS}/wordprocessingml/2006/main": "w",
     f"{_STRICT}/wordprocessingml/main": "w",
+    f"{_SCHEMAS}/spreadsheetml/2006/main": "x",
+    f"{_STRICT}/spreadsheetml/main": "x",
     f"{_SCHEMAS}/presentationml/2006/main": "p",
     f"{_SCHEMAS}/drawingml/2006/main": "a",
     f"{_STRICT}/drawingml/main": "a",
@@ -121,10 +123,25 @@ class Package:
             if get_attribute(element, "TargetMode").lower() == "external"
         }
 
+    def list_parts(self, folder: str) -> list[str]:
+        """Return the names of the parts directly in a folder, in lower case.
+
+        Args:
+            folder: Name of the folder in lower case, with slashes at both ends.
+        """
+        return [name for name in self._members if posixpath.dirname(name) == folder.rstrip("/")]
+
     def read_part(self, part: str) -> bytes:
         """Return the bytes of a part. Raises CorruptFile if it is missing or damaged."""
         try:
             return self._archive.read(self._members[_normalize_part_name(part)])
+        except UNREADABLE_ERRORS as exc:
+            raise CorruptFile from exc
+
+    def open_part(self, part: str) -> IO[bytes]:
+        """Open a part for reading in pieces. Raises CorruptFile if it is missing or damaged."""
+        try:
+            return self._archive.open(self._members[_normalize_part_name(part)])
         except UNREADABLE_ERRORS as exc:
             raise CorruptFile from exc
 

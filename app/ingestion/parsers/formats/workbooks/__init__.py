@@ -1,0 +1,1 @@
+"""Parts of Excel workbooks that the library python-calamine does not read: formats, comments, links and drawings."""
