@@ -43,9 +43,9 @@ class _Term:
 _EMPTY = _Term("")
 _Children = list[tuple[str, _Term]]
 
-_NUMBER_OR_WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|[^\W_]|\d+(?:[.,]\d+)*|[^\w\s]")
+_NUMBER_OR_WORD = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|[^\W_]|\d+(?:[.,]\d+)*|[∞∅…°%]")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\|[^|]*\|")
-_PRODUCT = re.compile(r"[\w.\u0300-\u036f′″°⁰-₟]+")
+_PRODUCT = re.compile(r"[\w.\u0300-\u036f′″°⁰-₟·×⋅*!]+")
 _RAISED_DIGIT = re.compile(r"[⁰¹²³⁴-₟]\Z")
 _ACCENTS = MappingProxyType(
     {
