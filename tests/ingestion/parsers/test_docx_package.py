@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from app.documents.types import ReceivedFile
+from app.documents.upload.media_type import detect_media_type
 from app.ingestion.parsers import PARSERS, ParseOptions
 from app.ingestion.parsers.formats.docx import docx_parser
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, NoTextFound, TextTooLong
@@ -38,6 +40,20 @@ def test_docx_title_is_read(core: str, title: str, path: Path, options: ParseOpt
     root = f'<x xmlns:dc="http://purl.org/dc/elements/1.1/">{core}</x>'
     body = p("Part", style("Heading2")) + p("Chapter", style("Heading1"))
     assert docx_parser.parse(write(path, body, {"docProps/core.xml": root}), options).title == title
+
+
+@pytest.mark.parametrize("extension", ["docx", "docm", "dotx", "dotm"])
+def test_docx_template_and_macro_file_are_detected_and_read(
+    extension: str, tmp_path: Path, options: ParseOptions
+) -> None:
+    content_type = f"application/vnd.ms-word.{extension}.main+xml"
+    types = f'<Types><Override PartName="/word/document.xml" ContentType="{content_type}"/></Types>'
+    path = write(tmp_path / f"test.{extension}", p("Nine to five"))
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("[Content_Types].xml", types)
+    media_type = detect_media_type(ReceivedFile(path, path.name, None, path.stat().st_size, b""), PARSERS)
+    assert extension in PARSERS[media_type].extensions
+    assert text_of(docx_parser.parse(path, options)) == ["Nine to five"]
 
 
 def test_docx_strict_dialect_is_read(path: Path, options: ParseOptions) -> None:

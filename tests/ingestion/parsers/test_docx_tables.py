@@ -207,3 +207,27 @@ def test_docx_long_cell_over_rows_is_not_repeated(path: Path, options: ParseOpti
     long_text = "word " * 100
     write(path, table(row("A", "B"), [tall(long_text), *row("1")], [tall(), *row("2")]))
     assert read_tables(path, options)[0].count("word") == 100
+
+
+NOTE = part("w:footnotes", f'<w:footnote w:id="2">{p("without tax")}</w:footnote>')
+MARKED = cell(paragraph(run("<w:t>Price</w:t><w:footnoteReference w:id='2'/>")))
+
+
+@pytest.mark.parametrize(
+    ("body", "texts"),
+    [
+        (DATA + p("* without tax") + p("end"), [f"{MARKDOWN}\n* without tax", "end"]),
+        (
+            DATA + p("Source: annual report") + p("(1) without tax"),
+            [f"{MARKDOWN}\nSource: annual report\n(1) without tax"],
+        ),
+        (DATA + p("Table 1: Prices") + p("Note: without tax"), [f"Table 1: Prices\n{MARKDOWN}\nNote: without tax"]),
+        (table([cell(p("Plan")), MARKED], row("Pro", "10")) + p("end"), [f"{MARKDOWN}\nwithout tax", "end"]),
+        (DATA + p("text") + p("* without tax"), [MARKDOWN, "text", "* without tax"]),
+        (p("* without tax") + DATA, ["* without tax", MARKDOWN]),
+        (DATA + p("Notes are taken by hand."), [MARKDOWN, "Notes are taken by hand."]),
+    ],
+)
+def test_docx_notes_of_a_table_stay_with_it(body: str, texts: list[str], path: Path, options: ParseOptions) -> None:
+    document = docx_parser.parse(write(path, body, {"footnotes": NOTE}), options)
+    assert [block.text for block in document.blocks] == texts

@@ -5,7 +5,7 @@ A caption becomes a part of its table, a bold line becomes a heading, and an ent
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.ingestion.types import Block, BlockKind
@@ -20,6 +20,12 @@ _OTHER_CAPTION = re.compile(
     r"|図|图|圖)\s*\w*\d",
     re.IGNORECASE,
 )
+_TABLE_NOTE = re.compile(
+    r"[*†‡§¹²³⁴⁵⁶⁷⁸⁹]|\[?\(?[a-z1-9][\])]\s|(?:notes?|source|sources|quelle|anmerkung|hinweis|remarque|nota|fuente|fonte|注)"
+    r"\s?[:：.]",
+    re.IGNORECASE,
+)
+_MAX_NOTE_CHARACTERS = 500
 _MAX_CAPTION_CHARACTERS = 300
 _MAX_HEADING_CHARACTERS = 100
 _MAX_HEADING_WORDS = 14
@@ -43,11 +49,13 @@ class BlockRoles:
         captions: Blocks in the style of a caption.
         contents: Entries of a table of contents.
         paragraphs: Sizes in half points of paragraphs of the body, and whether they are bold.
+        table_notes: Footnotes and endnotes whose marks are in a table.
     """
 
     captions: set[int] = field(default_factory=set)
     contents: set[int] = field(default_factory=set)
     paragraphs: dict[int, tuple[int, bool]] = field(default_factory=dict)
+    table_notes: set[int] = field(default_factory=set)
 
     def apply(self, blocks: Sequence[Block]) -> tuple[list[Block], int]:
         """Give the blocks their roles.
@@ -63,13 +71,18 @@ class BlockRoles:
         owners = self._find_caption_owners(blocks)
         captions: dict[int, list[str]] = {}
         for caption, table in sorted(owners.items()):
-            captions.setdefault(table, []).append(blocks[caption].text)
+            captions.setdefault(table, []).append(blocks[caption].text.replace("\n\n", "\n"))
+        notes = self._find_table_notes(blocks, owners)
+        footers: dict[int, list[str]] = {}
+        for note, table in sorted(notes.items()):
+            footers.setdefault(table, []).append(blocks[note].text)
         result = []
         for index, block in enumerate(blocks):
-            if index in removed or index in owners:
+            if index in removed or index in owners or index in notes:
                 continue
-            if index in captions:
-                block = replace(block, text="\n".join([*captions[index], block.text]))
+            if index in captions or index in footers:
+                lines = [*captions.get(index, ()), block.text, *footers.get(index, ())]
+                block = replace(block, text="\n".join(lines))
             elif index in levels:
                 block = replace(block, kind=BlockKind.HEADING, level=levels[index])
             result.append(block)
@@ -88,6 +101,25 @@ class BlockRoles:
                     owners[index] = index + offset
                     break
         return owners
+
+    def _find_table_notes(self, blocks: Sequence[Block], owners: Mapping[int, int]) -> dict[int, int]:
+        """Return the table of each note that follows it directly, after its caption if that is below."""
+        notes: dict[int, int] = {}
+        for index, block in enumerate(blocks):
+            if not self._is_table_note(index, block):
+                continue
+            before = index - 1
+            if _is_table(blocks, before):
+                notes[index] = before
+            elif before in notes or owners.get(before, index) < before:
+                notes[index] = notes.get(before, owners.get(before, -1))
+        return notes
+
+    def _is_table_note(self, index: int, block: Block) -> bool:
+        if len(block.text) > _MAX_NOTE_CHARACTERS or "\n\n" in block.text:
+            return False
+        is_line = block.kind is BlockKind.PARAGRAPH and "\n" not in block.text
+        return index in self.table_notes or (is_line and _TABLE_NOTE.match(block.text) is not None)
 
     def _is_table_caption(self, index: int, block: Block) -> bool:
         if block.kind is not BlockKind.PARAGRAPH or len(block.text) > _MAX_CAPTION_CHARACTERS:

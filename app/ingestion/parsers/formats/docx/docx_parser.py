@@ -293,6 +293,10 @@ class _DocxReader:
                 contents.append(self._read_cell(cell, grid))
         self._blocks.add(BlockKind.TABLE, grid.format_table(header_count or None))
         for content in contents:
+            first = len(self._blocks.blocks)
+            self._read_notes([reference for reference in content.note_references if reference[0] != "comments"])
+            self._roles.table_notes.update(range(first, len(self._blocks.blocks)))
+        for content in contents:
             self._read_attachments(content)
         nested = [inner for content in contents for inner in content.nested_tables]
         if nested:
