@@ -7,8 +7,16 @@ from pathlib import Path, PurePath
 
 from app.documents.upload.notebooks import NOTEBOOK, is_notebook, may_be_notebook
 from app.documents.upload.ole import SIGNATURE, read_entry_names
+from app.documents.upload.open_document import (
+    MANIFEST,
+    MANIFEST_BYTES,
+    find_flat_type,
+    find_manifest_type,
+    normalize_type,
+)
 from app.documents.upload.pdf_signature import PDF, is_pdf
 from app.documents.upload.text_detection import sniff_text_type
+from app.documents.upload.text_formats import XML
 from app.documents.upload.wide_text import list_wide_encodings
 
 HEAD_BYTES = 8192
@@ -93,6 +101,8 @@ def sniff_media_type(head: bytes, path: Path, *, filename: str, declared: str | 
     if head and not _is_text(head):
         return OCTET_STREAM
     text_type = sniff_text_type(head, filename=filename, declared=declared, is_complete=len(head) < HEAD_BYTES)
+    if text_type == XML:
+        return find_flat_type(head) or XML
     return NOTEBOOK if may_be_notebook(text_type, filename) and is_notebook(path) else text_type
 
 
@@ -125,12 +135,14 @@ def _sniff_zip(path: Path) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             members = {normalize_member_name(name): name for name in archive.namelist()}
-            mimetype = _read_member(archive, members.get("mimetype"), 200).strip()
+            mimetype = _read_member(archive, members.get("mimetype"), 200).strip() or find_manifest_type(
+                _read_member(archive, members.get(MANIFEST), MANIFEST_BYTES)
+            )
             content_types = _read_member(archive, members.get(_CONTENT_TYPES), _CONTENT_TYPES_BYTES)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
         return _sniff_damaged_zip(path)
     if _MIMETYPE_MEMBER.fullmatch(mimetype):
-        return mimetype
+        return normalize_type(mimetype)
     if _CONTENT_TYPES in members:
         for folder, media_type in _OFFICE_FOLDERS:
             if any(name.startswith(folder) for name in members):

@@ -18,15 +18,11 @@ from app.documents.upload.file_signatures import (
 )
 from app.documents.upload.text_formats import EXTENSIONS, MEDIA_TYPE_BY_EXTENSION
 
-_OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
 # Formats without a parser that users often have, with the format that their program can save instead.
 _ADVICE: Mapping[str, str] = {
     DOC: "This is an old Word document. Save it as .docx and upload the copy.",
     PPT: "This is an old PowerPoint presentation. Save it as .pptx and upload the copy.",
     MSG: "This is an Outlook message. Save it as .eml or .html and upload the copy.",
-    f"{_OPEN_DOCUMENT}.text": "This is an OpenDocument text. Save it as .docx or .pdf and upload the copy.",
-    f"{_OPEN_DOCUMENT}.spreadsheet": "This is an OpenDocument spreadsheet. Save it as .xlsx and upload the copy.",
-    f"{_OPEN_DOCUMENT}.presentation": "This is an OpenDocument presentation. Save it as .pptx and upload the copy.",
     "application/zip": "This is an archive. Extract it and upload its files one by one.",
 }
 

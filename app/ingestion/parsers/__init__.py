@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from app.documents.upload.notebooks import NOTEBOOK
+from app.documents.upload.open_document import ODP, ODS, ODT
 from app.documents.upload.text_formats import EXTENSIONS, JSON, MAIL, RST, SOURCE_TYPES, TEX, XML, YAML
 from app.ingestion.types import ParsedDocument
 
@@ -123,6 +124,9 @@ PARSERS: Mapping[str, ParserSpec] = _build_registry(
     ParserSpec("text/plain", ("txt", "text", "log"), "app.ingestion.parsers.formats.text"),
     ParserSpec("application/epub+zip", ("epub",), "app.ingestion.parsers.formats.epub"),
     ParserSpec("application/rtf", ("rtf",), "app.ingestion.parsers.formats.rtf.rtf_parser"),
+    ParserSpec(ODT, ("odt", "ott", "fodt"), "app.ingestion.parsers.formats.odf.odt_parser"),
+    ParserSpec(ODS, ("ods", "ots", "fods"), "app.ingestion.parsers.formats.odf.ods_parser"),
+    ParserSpec(ODP, ("odp", "otp", "fodp"), "app.ingestion.parsers.formats.odf.odp_parser"),
     ParserSpec(MAIL, EXTENSIONS[MAIL], "app.ingestion.parsers.formats.mail"),
     ParserSpec(NOTEBOOK, ("ipynb",), "app.ingestion.parsers.formats.ipynb"),
     ParserSpec(JSON, EXTENSIONS[JSON], "app.ingestion.parsers.formats.json_data"),

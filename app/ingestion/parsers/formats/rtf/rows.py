@@ -64,7 +64,7 @@ def format_rows(rows: Sequence[Row], head_lines: Sequence[str] = ()) -> str:
         [SpannedCell(" ".join(cell.texts), cell.columns, cell.rows) for cell in cells if not cell.is_covered]
         for cells in grid
     ]
-    return format_spanned_table(table, header_rows=header_rows or 1, head_lines=head_lines)
+    return format_spanned_table(table, header_count=header_rows or None, head_lines=head_lines)
 
 
 @dataclass(slots=True)
