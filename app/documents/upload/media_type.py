@@ -9,7 +9,6 @@ from app.documents.upload.file_signatures import (
     DOC,
     ENCRYPTED_OFFICE,
     HEAD_BYTES,
-    MSG,
     OCTET_STREAM,
     OLE,
     PPT,
@@ -22,7 +21,6 @@ from app.documents.upload.text_formats import EXTENSIONS, MEDIA_TYPE_BY_EXTENSIO
 _ADVICE: Mapping[str, str] = {
     DOC: "This is an old Word document. Save it as .docx and upload the copy.",
     PPT: "This is an old PowerPoint presentation. Save it as .pptx and upload the copy.",
-    MSG: "This is an Outlook message. Save it as .eml or .html and upload the copy.",
     "application/zip": "This is an archive. Extract it and upload its files one by one.",
 }
 

@@ -127,6 +127,7 @@ PARSERS: Mapping[str, ParserSpec] = _build_registry(
     ParserSpec(ODT, ("odt", "ott", "fodt"), "app.ingestion.parsers.formats.odf.odt_parser"),
     ParserSpec(ODS, ("ods", "ots", "fods"), "app.ingestion.parsers.formats.odf.ods_parser"),
     ParserSpec(ODP, ("odp", "otp", "fodp"), "app.ingestion.parsers.formats.odf.odp_parser"),
+    ParserSpec("application/vnd.ms-outlook", ("msg",), "app.ingestion.parsers.formats.outlook.msg_parser"),
     ParserSpec(MAIL, EXTENSIONS[MAIL], "app.ingestion.parsers.formats.mail"),
     ParserSpec(NOTEBOOK, ("ipynb",), "app.ingestion.parsers.formats.ipynb"),
     ParserSpec(JSON, EXTENSIONS[JSON], "app.ingestion.parsers.formats.json_data"),

@@ -84,7 +84,7 @@ def test_mail_message_is_read(line_break: str, tmp_path: Path, options: ParseOpt
         ("paragraph", "there"),
     ]
     assert document.warnings == [
-        ServiceWarning("attachments_not_read", "2 attachments were not read: résumé.pdf, image/png.")
+        ServiceWarning("attachments_not_read", "2 attachments were not read: résumé.pdf, image/png.", 2)
     ]
 
 
@@ -142,7 +142,9 @@ def test_mail_nested_messages_are_read_to_a_depth(tmp_path: Path, options: Parse
     document = parsed(f"{inner}Subject: last\n\ntext", tmp_path, options)
     headings = [block.text for block in document.blocks if block.kind.value == "heading"]
     assert headings == [f"level {number}" for number in range(1, MAX_DEPTH + 1)]
-    assert document.warnings == [ServiceWarning("attachments_not_read", "1 attachment was not read: message/rfc822.")]
+    assert document.warnings == [
+        ServiceWarning("attachments_not_read", "1 attachment was not read: message/rfc822.", 1)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,18 @@ from pathlib import Path
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.html import add_fragment
+from app.ingestion.parsers.toolkit.attachment_warnings import list_attachment_warnings
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument, TextTooLong
-from app.warnings import ServiceWarning, WarningCode
+from app.warnings import ServiceWarning
 
 MAX_LINES = 3_000_000
 MAX_HEADER_CHARACTERS = 2000
 MAX_PARTS = 2000
 MAX_DEPTH = 5
 """Maximum depth of messages in messages. Deeper messages count as attachments."""
-
-MAX_NAMED_ATTACHMENTS = 20
-"""Maximum number of attachments that the warning names. It only counts the other attachments."""
 
 _SHOWN_HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _EXPECTED_HEADERS = (*_SHOWN_HEADERS, "Received", "Return-Path", "Message-ID", "MIME-Version", "Content-Type")
@@ -100,7 +98,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         raise EncryptedFile("The mail is encrypted; upload a decrypted copy.")
     mail = _MailContent(BlockList(options), options.encoding)
     _read_message(message, mail)
-    warnings = [*dict.fromkeys(mail.warnings), *_list_attachment_warnings(mail.attachments)]
+    warnings = [*dict.fromkeys(mail.warnings), *list_attachment_warnings(mail.attachments)]
     return ParsedDocument(mail.blocks.blocks, title=clean_line(message.get("Subject", "")) or None, warnings=warnings)
 
 
@@ -178,12 +176,3 @@ def _read_filename(leaf: Message) -> str:
     except _HEADER_ERRORS:
         name = ""
     return clean_line(name)[:100]
-
-
-def _list_attachment_warnings(names: list[str]) -> list[ServiceWarning]:
-    if not names:
-        return []
-    others = f" and {len(names) - MAX_NAMED_ATTACHMENTS} more" if len(names) > MAX_NAMED_ATTACHMENTS else ""
-    count = "1 attachment was" if len(names) == 1 else f"{len(names)} attachments were"
-    message = f"{count} not read: {', '.join(names[:MAX_NAMED_ATTACHMENTS])}{others}."
-    return [ServiceWarning(WarningCode.ATTACHMENTS_NOT_READ, message)]

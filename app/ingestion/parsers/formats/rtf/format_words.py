@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from app.ingestion.parsers.formats.rtf.code_pages import CHARACTER_SET_WORDS, find_codec
 from app.ingestion.parsers.formats.rtf.reader import Handler, OpenTable, RtfReader
 from app.ingestion.parsers.formats.rtf.rows import CellDefinition, RowDefinition
 from app.ingestion.parsers.formats.rtf.state import Sink
 from app.ingestion.parsers.formats.rtf.stories import ParagraphFormat
+from app.ingestion.parsers.toolkit.code_pages import CHARACTER_SET_WORDS, find_codec
 from app.ingestion.parsers.toolkit.run_text import Position
 
 _MAX_FALLBACK = 100

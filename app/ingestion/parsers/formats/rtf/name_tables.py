@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass, field
 
-from app.ingestion.parsers.formats.rtf.code_pages import DEFAULT_CHARSETS, SYMBOL, find_charset_codec, find_codec
+from app.ingestion.parsers.toolkit.code_pages import DEFAULT_CHARSETS, SYMBOL, find_charset_codec, find_codec
 from app.ingestion.parsers.toolkit.symbol_fonts import is_symbol_font
 
 _HEADING_NAME = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik|nagłówek|заголовок) ?([1-9])")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, TypeAlias
 
-from app.ingestion.parsers.formats.rtf.code_pages import SYMBOL, WESTERN, decode_bytes
 from app.ingestion.parsers.formats.rtf.destinations import CHARACTERS, READ, SKIPPED
 from app.ingestion.parsers.formats.rtf.equations import add_equation_text, open_equation_part
 from app.ingestion.parsers.formats.rtf.fields import FieldState
@@ -13,6 +12,7 @@ from app.ingestion.parsers.formats.rtf.name_tables import Font, NameTables
 from app.ingestion.parsers.formats.rtf.state import GroupState, Sink
 from app.ingestion.parsers.formats.rtf.stories import Item, Story
 from app.ingestion.parsers.formats.rtf.tokens import Token
+from app.ingestion.parsers.toolkit.code_pages import SYMBOL, WESTERN, decode_bytes
 from app.ingestion.parsers.toolkit.symbol_fonts import replace_symbols
 
 _MAX_CAPTURED = 200_000

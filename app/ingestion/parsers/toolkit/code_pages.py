@@ -1,4 +1,4 @@
-"""Code pages of RTF files and of their fonts."""
+"""Code pages of Windows by number, for RTF files, their fonts, and Outlook messages."""
 
 import codecs
 

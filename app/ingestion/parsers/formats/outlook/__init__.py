@@ -1,0 +1,1 @@
+"""Parser of Outlook messages (MSG): properties, bodies in three formats, and attached messages ([MS-OXMSG])."""
