@@ -52,6 +52,7 @@ _WORDS_FOR_VALUES = frozenset(
         "x",
     }
 )
+_POSTAL_CODE = re.compile(r"\d{4,5} [A-ZÀ-Þ][a-zß-ÿ]")
 _YEAR = re.compile(r"(?:FY ?|CY ?)?'?(?:19|20)\d\d(?:[AEF]| ?\([a-z\d]{1,2}\))?")
 
 
@@ -73,7 +74,9 @@ def is_value(text: str) -> bool:
     """Return whether a cell is a number, possibly with a unit, or a sign for a missing number."""
     if len(text) > MAX_VALUE_CHARACTERS:
         return False
-    return _VALUE.fullmatch(text) is not None or text.casefold() in _WORDS_FOR_VALUES
+    if _VALUE.fullmatch(text) is None:
+        return text.casefold() in _WORDS_FOR_VALUES
+    return _POSTAL_CODE.match(text) is None
 
 
 def is_year(text: str) -> bool:

@@ -76,6 +76,7 @@ class _TableFinder:
         self._previous = context.previous
         self._ruled_tables = context.ruled_tables
         self._floor = 0
+        self._contents_end = 0
 
     def find_tables(self) -> list[TableLocation]:
         locations: list[TableLocation] = []
@@ -89,7 +90,7 @@ class _TableFinder:
             else:
                 table = self._build_table(index, self._find_run_end(index))
             if table is None:
-                index += 1
+                index = max(index + 1, self._contents_end)
                 continue
             if locations and self._is_part(locations[-1], table):
                 upper = locations.pop()
@@ -162,6 +163,8 @@ class _TableFinder:
         """Return whether a row with one cell ends a table: a total without a label, or the last line of a cell."""
         cell = row.cells[0]
         is_near = row.line.y0 - above.y1 < 0.2 * row.line.height
+        if cell.x1 <= cell.x0:  # the row has no visible text
+            return True
         if cell.x0 >= last.cells[1].x0 - row.line.size:
             return is_value(cell.text) or (
                 is_near and any(abs(cell.x0 - other.x0) < 0.5 * row.line.size for other in last.cells[1:])
@@ -188,6 +191,7 @@ class _TableFinder:
         if value_rows < 2 and not self._is_supported(start, body, columns):
             return None
         if self._is_contents(list(matches)):
+            self._contents_end = end
             return None
         columns.merge_alternatives(list(matches.values()), self._rows[body].line.size)
         return self._finish_table(start, body, end, columns)
