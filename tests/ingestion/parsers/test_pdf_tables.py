@@ -154,7 +154,7 @@ def test_pdf_footnote_stays_with_its_table(note: str, tmp_path: Path) -> None:
     assert split_table(block)[3] == [note]
 
 
-def test_pdf_sentence_above_table_keeps_its_unit(tmp_path: Path) -> None:
+def test_pdf_sentence_above_table_is_its_caption(tmp_path: Path) -> None:
     lines: list[tuple[Any, ...]] = [
         (72, 80, "The company leases ships and piers for up to ten years."),
         (72, 120, "The following table shows the payments that are due under these"),
