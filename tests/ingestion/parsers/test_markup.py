@@ -35,10 +35,14 @@ def test_html_page_is_read_without_boilerplate(samples: Path, options: ParseOpti
 
 def test_markdown_notes_are_read(samples: Path, options: ParseOptions) -> None:
     document = markdown.parse(samples / "notes.md", options)
-    assert document.title == "Field notes"
+    assert document.title == "Not part of the text"
     assert [(block.kind.value, block.level, block.text) for block in document.blocks] == [
         ("heading", 1, "Field notes"),
-        ("paragraph", 0, "Some emphasised text with inline code, a link and a line that goes on."),
+        (
+            "paragraph",
+            0,
+            "Some emphasised text with inline code, a [link](https://example.com/page) and a line that goes on.",
+        ),
         ("heading", 2, "Kit list"),
         ("list_item", 0, "1. Rope, 40 m"),
         ("list_item", 0, "2. Lamp"),

@@ -20,7 +20,7 @@ _CAMERA_NAME = re.compile(r"(?:img|dsc[nf]?|image|picture|photo|screenshot|pic|p
 _EMPTY_WORDS = frozenset(
     {
         "image", "img", "photo", "picture", "icon", "logo", "spacer", "bullet", "blank", "placeholder", "pixel",
-        "thumbnail", "cover", "cover image", "banner", "alt", "alt text", "graphic", "loading", "undefined", "null",
+        "thumbnail", "cover", "cover image", "banner", "graphic", "loading", "undefined", "null",
     }
 )  # fmt: skip
 _TICK_CLASS = re.compile(r"(?:^|[\s_-])(?:check|tick|ok|yes|checkmark|check-circle)(?:$|[\s_-])")
