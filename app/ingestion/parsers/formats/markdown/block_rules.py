@@ -43,7 +43,7 @@ def _read_note(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         return False
     if silent:
         return True
-    _push_markup(state, '<aside role="doc-footnote">', 1)
+    _add_markup(state, '<aside role="doc-footnote">', 1)
     first = len(state.tokens)
     old = state.bMarks[start], state.tShift[start], state.sCount[start], state.parentType
     text_start = state.bMarks[start] + state.tShift[start] + match.end()
@@ -56,7 +56,7 @@ def _read_note(state: StateBlock, start: int, end: int, silent: bool) -> bool:
         if token.type == "inline":
             token.content = f"[^{match[1]}] {token.content}"
             break
-    _push_markup(state, "</aside>", -1)
+    _add_markup(state, "</aside>", -1)
     return True
 
 
@@ -74,11 +74,11 @@ def _read_callout(state: StateBlock, start: int, end: int, silent: bool) -> bool
         return False
     if silent:
         return True
-    _push_markup(state, "<div>", 1)
-    _push_label(state, match[1] or "", match[2] or "", start)
+    _add_markup(state, "<div>", 1)
+    _add_label(state, match[1] or "", match[2] or "", start)
     _read_indented(state, start + 1, end)
     state.line = max(state.line, start + 1)
-    _push_markup(state, "</div>", -1)
+    _add_markup(state, "</div>", -1)
     return True
 
 
@@ -89,12 +89,12 @@ def _read_callout_fence(state: StateBlock, start: int, _: int, silent: bool) -> 
     if match is None:
         return False
     if not silent:
-        _push_label(state, match[1] or "", match[2] or match[3].strip("{}# "), start)
+        _add_label(state, match[1] or "", match[2] or match[3].strip("{}# "), start)
         state.line = start + 1
     return True
 
 
-def _push_label(state: StateBlock, name: str, title: str, line: int) -> None:
+def _add_label(state: StateBlock, name: str, title: str, line: int) -> None:
     """Add the name and the title of a callout as a paragraph."""
     kind = name.capitalize() if name.lower() in CALLOUT_NAMES else ""
     text = ": ".join(part for part in (kind, title.strip()) if part)
@@ -121,11 +121,11 @@ def _read_formula(state: StateBlock, start: int, end: int, silent: bool) -> bool
             return False
         lines.append(_get_line(state, last).strip())
     if not silent:
-        _push_markup(state, f"<p>{escape(' '.join(lines))}</p>", 0)
+        _add_markup(state, f"<p>{escape(' '.join(lines))}</p>", 0)
         state.line = last + 1
     return True
 
 
-def _push_markup(state: StateBlock, markup: str, nesting: int) -> None:
+def _add_markup(state: StateBlock, markup: str, nesting: int) -> None:
     token = state.push("html_block", "", nesting)  # type: ignore[arg-type]
     token.content = markup + "\n"

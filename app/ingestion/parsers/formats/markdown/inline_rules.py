@@ -20,7 +20,7 @@ _TAG = re.compile(r"<(/?)([A-Za-z][\w:-]*)(\s[^>]*)?/?>")
 _RAW_TEXT_TAGS = ("title", "textarea", "style", "script", "iframe", "xmp", "noembed", "noframes", "plaintext", "select",
                   "template", "noscript")  # fmt: skip
 _RAW_TEXT = re.compile(rf"<({'|'.join(_RAW_TEXT_TAGS)})(?=[\s>/])", re.IGNORECASE)
-_KNOWN_TAGS = INLINE | frozenset(HEADINGS) | frozenset(
+_HTML_TAGS = INLINE | frozenset(HEADINGS) | frozenset(
     {
         "address", "area", "article", "aside", "audio", "blockquote", "body", "br", "canvas", "caption", "center",
         "col", "colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt", "embed", "fieldset", "figcaption",
@@ -128,7 +128,7 @@ def _check_inline_markup(children: list[Token]) -> None:
             continue
         name = match[2].lower()
         is_pair = name in opened and name in closed
-        is_markup = name in _KNOWN_TAGS or is_pair or (match[3] or "").strip()
+        is_markup = name in _HTML_TAGS or is_pair or (match[3] or "").strip()
         if name in _RAW_TEXT_TAGS and not is_pair:
             is_markup = False
         if not is_markup:
