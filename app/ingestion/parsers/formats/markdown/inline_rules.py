@@ -100,7 +100,7 @@ def _replace_markers(state: StateCore) -> None:
 
 
 def _check_markup(state: StateCore) -> None:
-    """Replace embedded tags by their text if they are no HTML, such as ``<user>``, or would hide the rest of the document."""
+    """Replace embedded tags by their text if they are no HTML, such as ``<user>``, or would hide the rest."""
     for token in state.tokens:
         if token.type == "html_block":
             token.content = _escape_open_tags(token.content)
