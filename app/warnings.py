@@ -24,6 +24,7 @@ class WarningCode(StrEnum):
     # Documents and previews: parsing.
     ANIMATION_FRAMES_NOT_READ = "animation_frames_not_read", "Only the first frame of an animated image was read."
     ATTACHMENTS_NOT_READ = "attachments_not_read", "The attachments of a mail were not read."
+    BASE64_LEFT_OUT = "base64_left_out", "Base64 data inside of a text was left out."
     CHAPTERS_NOT_READ = "chapters_not_read", "Damaged chapters of an e-book were not read."
     CHARACTERS_REPLACED = "characters_replaced", "Bytes that are invalid in the file's encoding became U+FFFD."
     COMMENTS_NOT_READ = "comments_not_read", "Comments in the file were not read."
@@ -41,6 +42,7 @@ class WarningCode(StrEnum):
     )
     ENCODING_GUESSED = "encoding_guessed", "The encoding is a guess, and the message has its confidence."
     ENCODING_UNKNOWN = "encoding_unknown", "The `encoding` of the upload is unknown, so the encoding was detected."
+    ENCRYPTED_PARTS_NOT_READ = "encrypted_parts_not_read", "Encrypted parts of a mail were not read."
     EQUATIONS_NOT_READ = "equations_not_read", "Equations that are embedded objects of an old format were not read."
     EXTERNAL_LINKS_NOT_READ = (
         "external_links_not_read",

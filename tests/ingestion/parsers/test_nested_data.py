@@ -148,7 +148,7 @@ def test_json_too_deep_or_invalid_is_refused(
             ],
         ),
         ("<a><b><c>x</c></b></a>", [("paragraph", 0, "b.c: x")]),
-        ("<x:a xmlns:x='urn:x'><x:b x:skip='1' y='2'/></x:a>", [("paragraph", 0, "b.y: 2")]),
+        ("<x:a xmlns:x='urn:x'><x:b x:href='1' y='2'/></x:a>", [("paragraph", 0, "b.href: 1\nb.y: 2")]),
         ("<a>only text</a>", [("paragraph", 0, "only text")]),
         (
             "<article><title>Main</title><section><title>One</title><para>Some <i>text</i>\n  here.</para>"
@@ -215,3 +215,19 @@ def test_xml_invalid_or_dangerous_is_refused(
 ) -> None:
     with pytest.raises(error):
         parsed(content, "xml", tmp_path, options)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ('<items><item sku="A-1" price="5">Bolt</item></items>', "item.sku: A-1\nitem.price: 5\nitem: Bolt"),
+        ("<a><n>5</n><note>The <b>price</b> is <i>5</i> EUR.</note></a>", "n: 5\nnote: The price is 5 EUR."),
+        ('<a><n>5</n><note id="1">See <ref to="x9">this</ref> page</note></a>', "note: See this page"),
+        ('<a><n>5</n><note id="1">See <ref to="x9">this</ref> page</note></a>', "note.id: 1\nnote.ref.to: x9"),
+        ("<a><n><![CDATA[5 < 6 & 7]]></n><m>1</m></a>", "n: 5 < 6 & 7\nm: 1"),
+        ('<a xmlns:k="urn:k"><k:n k:unit="kg">5</k:n></a>', "n.unit: kg\nn: 5"),
+    ],
+)
+def test_xml_attributes_and_mixed_text_are_read(content: str, text: str, tmp_path: Path, options: ParseOptions) -> None:
+    shown = "\n".join(block.text for block in parsed(content, "xml", tmp_path, options).blocks)
+    assert text in shown

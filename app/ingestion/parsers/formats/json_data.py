@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.base64_blobs import remove_base64_blobs
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.nested_data import Members, Value, add_nested_data
@@ -15,6 +16,7 @@ from app.warnings import ServiceWarning, WarningCode
 
 MAX_BAD_LINES = 1000
 _LINE = re.compile(r"[^\n]*[^\s][^\n]*")
+_ESCAPE = re.compile(r"\\.")
 _TITLE_NAMES = ("title", "name")
 
 
@@ -34,7 +36,9 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     blocks, warnings = BlockList(options), list(decoded.warnings)
-    text, title = decoded.text.strip(), None
+    without_blobs = remove_base64_blobs(_unescape_slashes(decoded.text.strip()))
+    warnings += without_blobs.list_warnings()
+    text, title = without_blobs.text, None
     if text:
         value, bad, total = _read_values(text)
         if bad:
@@ -43,6 +47,11 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         title = _find_title(value)
         add_nested_data(value, blocks, max_characters=options.max_characters)
     return ParsedDocument(blocks.blocks, title=title, warnings=warnings)
+
+
+def _unescape_slashes(text: str) -> str:
+    """Return JSON without the escapes of slashes, which some programs write and which cut base64 data into pieces."""
+    return _ESCAPE.sub(lambda match: "/" if match[0] == "\\/" else match[0], text) if "\\/" in text else text
 
 
 def _read_values(text: str) -> tuple[Value, int, int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.base64_blobs import remove_base64_blobs
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.nested_data import Members, Value, add_nested_data
 from app.ingestion.parsers.toolkit.safe_xml import (
@@ -32,6 +33,7 @@ _ROW_TAGS = frozenset({"tr", "row", "strow", "sthead"})
 _CELL_TAGS = frozenset({"td", "th", "entry", "stentry", "cell"})
 _SKIPPED_TAGS = frozenset({"style", "script", "metadata"})
 
+_SCHEMA_INSTANCE = "{http://www.w3.org/2001/XMLSchema-instance}"
 _MIN_PROSE_SHARE = 0.25
 """Minimum share of characters in paragraphs of a document. Titles, code and tables have the other characters."""
 
@@ -54,7 +56,8 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     blocks = BlockList(options)
     if not decoded.text.strip():
         return ParsedDocument([], warnings=decoded.warnings)
-    root = read_xml(decoded.text)
+    without_blobs = remove_base64_blobs(decoded.text)
+    root = read_xml(without_blobs.text)
     title = None
     if _is_prose(root):
         _read_prose(root, blocks)
@@ -62,21 +65,27 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     else:
         add_nested_data(_build_data(root), blocks, max_characters=options.max_characters)
         title = _find_title(root)
-    return ParsedDocument(blocks.blocks, title=title or None, warnings=decoded.warnings)
+    return ParsedDocument(
+        blocks.blocks, title=title or None, warnings=[*decoded.warnings, *without_blobs.list_warnings()]
+    )
 
 
 def _is_prose(root: Element) -> bool:
     """Return whether the XML is a document and not data.
 
-    Much of the text of a document is in paragraphs, or in elements that also have children. Data has no such text.
+    Much of the text of a document is in paragraphs, or in elements that also have children. Data has no such text, or
+    neither paragraphs nor titles.
     """
     prose = total = 0
+    has_parts = False
     for element in root.iter(etree.Element):
         own = len(get_own_text(element).strip())
         total += own
-        if get_local_name(element) in _PROSE_TAGS or any(map(get_local_name, element)):
+        name = get_local_name(element)
+        has_parts = has_parts or name in _PROSE_TAGS or name in _TITLE_TAGS or name in _ITEM_TAGS
+        if name in _PROSE_TAGS or any(map(get_local_name, element)):
             prose += own
-    return get_local_name(root) == "svg" or prose > _MIN_PROSE_SHARE * total
+    return get_local_name(root) == "svg" or (has_parts and prose > _MIN_PROSE_SHARE * total)
 
 
 def _find_title(root: Element) -> str | None:
@@ -121,18 +130,45 @@ def _read_rows(table: Element) -> list[list[str]]:
 def _build_data(root: Element) -> Value:
     """Return an element as nested data: its attributes, then its children, then its text.
 
-    Consecutive children with the same name become a list. The tree is read bottom up, without recursion.
+    Consecutive children with the same name become a list. An element with text between its children becomes one text in
+    reading order, and the attributes of its descendants follow. The tree is read bottom up, without recursion.
     """
     values_by_element: dict[Element, Value] = {}
-    for _, element in etree.iterwalk(root, events=("end",)):
-        pairs: list[tuple[str, Value]] = [
-            (name, value) for name, value in element.attrib.items() if not name.startswith("{")
-        ]
-        for name, run in groupby((child for child in element if get_local_name(child)), key=get_local_name):
-            values = [values_by_element.pop(child) for child in run]
-            pairs.append((name, values if len(values) > 1 else values[0]))
-        own_text_value = clean_line(get_own_text(element))
-        if own_text_value:
-            pairs.append(("", own_text_value))
-        values_by_element[element] = own_text_value if not pairs or pairs == [("", own_text_value)] else Members(pairs)
+    mixed: Element | None = None
+    inner_attributes: list[tuple[str, Value]] = []
+    for event, element in etree.iterwalk(root, events=("start", "end")):
+        if event == "start":
+            if mixed is None and _is_mixed(element):
+                mixed, inner_attributes = element, []
+            elif mixed is not None:
+                inner_attributes += _list_attributes(element, f"{get_local_name(element)}.")
+            continue
+        if mixed is not None and element is not mixed:
+            continue
+        pairs = _list_attributes(element)
+        if element is mixed:
+            pairs = [("", clean_line(_join_texts(element))), *pairs, *inner_attributes]
+            mixed = None
+        else:
+            for name, run in groupby((child for child in element if get_local_name(child)), key=get_local_name):
+                values = [values_by_element.pop(child) for child in run]
+                pairs.append((name, values if len(values) > 1 else values[0]))
+            own_text = clean_line(get_own_text(element))
+            pairs += [("", own_text)] if own_text else []
+        is_text = not pairs or (len(pairs) == 1 and pairs[0][0] == "")
+        values_by_element[element] = (pairs[0][1] if pairs else "") if is_text else Members(pairs)
     return values_by_element[root]
+
+
+def _list_attributes(element: Element, prefix: str = "") -> list[tuple[str, Value]]:
+    """Return the attributes of an element by their local names; the location of a schema is left out."""
+    return [
+        (prefix + name.rpartition("}")[2], value)
+        for name, value in element.attrib.items()
+        if not name.startswith(_SCHEMA_INSTANCE)
+    ]
+
+
+def _is_mixed(element: Element) -> bool:
+    """Return whether an element has text between its child elements."""
+    return any(map(get_local_name, element)) and bool(get_own_text(element).strip())

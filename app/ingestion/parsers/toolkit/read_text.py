@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.base64_blobs import remove_base64_blobs
 from app.ingestion.parsers.toolkit.character_decoding import DecodedText, decode_text
 from app.ingestion.types import CorruptFile
 from app.warnings import ServiceWarning, WarningCode
@@ -27,7 +28,7 @@ def read_text(path: Path, options: ParseOptions) -> DecodedText:
         options: Options of the parser call, with the encoding.
 
     Returns:
-        The decoded text, with ``\\n`` as the only line break.
+        The decoded text, with ``\\n`` as the only line break. Base64 data is left out, and a warning counts it.
 
     Raises:
         CorruptFile: The file is binary.
@@ -36,6 +37,9 @@ def read_text(path: Path, options: ParseOptions) -> DecodedText:
     text, warnings = _LINE_BREAK.sub("\n", decoded.text), list(decoded.warnings)
     if text and len(_UNPRINTABLE.sub("", text)) < MIN_PRINTABLE_SHARE * len(text):
         raise CorruptFile("The file is binary, not text.")
+    without_blobs = remove_base64_blobs(text)
+    text = without_blobs.text
+    warnings += without_blobs.list_warnings()
     if "\0" in text:
         warnings.append(NUL_CHARACTERS_REMOVED)
     return DecodedText(text, decoded.encoding, warnings)
