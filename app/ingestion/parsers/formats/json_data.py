@@ -36,7 +36,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     blocks, warnings = BlockList(options), list(decoded.warnings)
-    without_blobs = remove_base64_blobs(_unescape_slashes(decoded.text.strip()))
+    without_blobs = remove_base64_blobs(_replace_slash_escapes(decoded.text.strip()))
     warnings += without_blobs.list_warnings()
     text, title = without_blobs.text, None
     if text:
@@ -49,7 +49,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     return ParsedDocument(blocks.blocks, title=title, warnings=warnings)
 
 
-def _unescape_slashes(text: str) -> str:
+def _replace_slash_escapes(text: str) -> str:
     """Return JSON without the escapes of slashes, which some programs write and which cut base64 data into pieces."""
     return _ESCAPE.sub(lambda match: "/" if match[0] == "\\/" else match[0], text) if "\\/" in text else text
 

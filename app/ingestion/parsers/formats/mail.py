@@ -111,7 +111,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         EncryptedFile: The mail is encrypted.
         TextTooLong: The mail has more lines, parts or characters than the limits allow.
     """
-    data, is_recoded = _recode(path.read_bytes())
+    data, is_recoded = _convert_to_utf8(path.read_bytes())
     if not data:
         return ParsedDocument([])
     if data.count(b"\n") > MAX_LINES:
@@ -137,7 +137,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     return ParsedDocument(mail.blocks.blocks, title=title, warnings=warnings, words_left_out=report.words_left_out)
 
 
-def _recode(data: bytes) -> tuple[bytes, bool]:
+def _convert_to_utf8(data: bytes) -> tuple[bytes, bool]:
     """Return a mail without a byte order mark, and whether it was in UTF-16 or UTF-32 and is now in UTF-8."""
     data = data.removeprefix(b"\xef\xbb\xbf").lstrip()
     head = data[:HEAD_BYTES]
@@ -204,7 +204,7 @@ def _decode_base64(raw: bytes) -> bytes:
 
 
 def _parse_attached(data: bytes) -> Message | None:
-    content, _ = _recode(data)
+    content, _ = _convert_to_utf8(data)
     if not content or content.count(b"\n") > MAX_LINES:
         return None
     try:
