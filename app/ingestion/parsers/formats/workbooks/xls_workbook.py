@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from app.ingestion.parsers.formats.workbooks.cell_rows import CellSource
 from app.ingestion.parsers.formats.workbooks.sheet_scan import CellDetail
 from app.ingestion.parsers.formats.workbooks.unread_parts import UnreadParts
+from app.ingestion.parsers.toolkit.compound_files import CompoundFile
 from app.ingestion.parsers.toolkit.number_formats import BUILT_IN_FORMATS, GENERAL
-from app.ingestion.parsers.toolkit.ole_streams import OleContainer
+from app.ingestion.types import CorruptFile
 from app.warnings import WarningCode
 
 MAX_DETAILS = 2_000_000
@@ -79,9 +80,10 @@ def read_xls_workbook(data: bytes) -> XlsWorkbook:
         data: Bytes of the XLS file.
     """
     try:
-        stream = OleContainer(data).read_stream("workbook", "book")
-        return _read_stream(stream)
-    except (ValueError, struct.error, IndexError):
+        file = CompoundFile(data)
+        number = file.root.streams.get("workbook", file.root.streams.get("book"))
+        return XlsWorkbook() if number is None else _read_stream(file.read_stream(number))
+    except (CorruptFile, ValueError, struct.error, IndexError):
         return XlsWorkbook()
 
 
