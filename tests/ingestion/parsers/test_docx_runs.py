@@ -32,6 +32,8 @@ STYLES = styles(
     '<w:style w:type="character" w:styleId="Child"><w:basedOn w:val="Power"/></w:style>',
     '<w:style w:type="character" w:styleId="Tick"><w:rPr><w:rFonts w:ascii="Wingdings" w:hAnsi="Wingdings"/></w:rPr>'
     "</w:style>",
+    '<w:style w:type="character" w:styleId="Note"><w:name w:val="footnote reference"/>'
+    f"<w:rPr>{RAISED}</w:rPr></w:style>",
     '<w:style w:type="character" w:styleId="Secret"><w:rPr><w:vanish/></w:rPr></w:style>',
 )
 
@@ -66,6 +68,8 @@ def read(path: Path, options: ParseOptions, *content: str, links: str = "") -> P
         (plain("a word") + formatted(" raised by itself", RAISED), "a word raised by itself"),
         (plain("10") + run("<w:footnoteReference w:id='2' w:customMarkFollows='1'/>", t("1")), "10 ¹"),
         (plain("1,000") + run("<w:footnoteReference w:id='2'/>") + plain("5"), "1,000 5"),
+        (plain("10") + formatted("1", '<w:rStyle w:val="Note"/>') + plain(" cells"), "10 ¹ cells"),
+        (plain("10") + f'<w:hyperlink w:anchor="_ftn1">{formatted("1", RAISED)}</w:hyperlink>' + plain(" a"), "10 ¹ a"),
     ],
 )  # fmt: skip
 def test_docx_raised_and_lowered_text_is_no_part_of_a_number(

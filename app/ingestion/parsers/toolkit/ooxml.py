@@ -82,6 +82,8 @@ class Package:
         self._archive = archive
         self._members = {_normalize_part_name(member.filename): member for member in archive.infolist()}
         self.damaged_count = 0
+        self._related_part = ""
+        self._relationship_elements: list[Element] = []
 
     def list_relationships(self, part: str = "/") -> list[Relationship]:
         """Return the relationships of a part to other parts of the package.
@@ -92,19 +94,16 @@ class Package:
         Returns:
             The relationships. Links to targets outside of the package are left out.
         """
-        folder, name = posixpath.split(part)
-        root = self.parse_optional_part(f"{folder.rstrip('/')}/_rels/{name}.rels")
-        relationships = []
-        for element in iter_children(root):
-            target = get_attribute(element, "Target")
-            if target and get_attribute(element, "TargetMode").lower() != "external":
-                kind = get_attribute(element, "Type").rpartition("/")[2]
-                relationships.append(
-                    Relationship(
-                        get_attribute(element, "Id"), kind, _normalize_part_name(posixpath.join(folder, target))
-                    )
-                )
-        return relationships
+        folder = posixpath.dirname(part)
+        return [
+            Relationship(
+                get_attribute(element, "Id"),
+                get_attribute(element, "Type").rpartition("/")[2],
+                _normalize_part_name(posixpath.join(folder, get_attribute(element, "Target"))),
+            )
+            for element in self._list_relationship_elements(part)
+            if get_attribute(element, "Target") and get_attribute(element, "TargetMode").lower() != "external"
+        ]
 
     def list_external_targets(self, part: str) -> dict[str, str]:
         """Return the targets of a part that are outside of the package, such as web pages, by relationship id.
@@ -115,13 +114,19 @@ class Package:
         Returns:
             The targets. They are addresses as the file has them, and nothing loads them.
         """
-        folder, name = posixpath.split(part)
-        root = self.parse_optional_part(f"{folder.rstrip('/')}/_rels/{name}.rels")
         return {
             get_attribute(element, "Id"): get_attribute(element, "Target")
-            for element in iter_children(root)
+            for element in self._list_relationship_elements(part)
             if get_attribute(element, "TargetMode").lower() == "external"
         }
+
+    def _list_relationship_elements(self, part: str) -> list[Element]:
+        """Return the elements of the relationships of a part. The elements of the last part are cached."""
+        if part != self._related_part:
+            folder, name = posixpath.split(part)
+            root = self.parse_optional_part(f"{folder.rstrip('/')}/_rels/{name}.rels")
+            self._related_part, self._relationship_elements = part, list(iter_children(root))
+        return self._relationship_elements
 
     def list_parts(self, folder: str) -> list[str]:
         """Return the names of the parts directly in a folder, in lower case.

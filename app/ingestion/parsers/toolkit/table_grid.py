@@ -13,6 +13,8 @@ MAX_REPEATED_CHARACTERS = 200
 """Maximum length of a cell that is repeated over its span. A longer cell is a text, and appears once."""
 
 MAX_HEADER_ROWS = 4
+CELL_CHARACTERS = 2
+"""Characters that each cell of a Markdown table takes at least. They count towards the limit of the document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class TableGrid:
     def __init__(self, max_cells: int) -> None:
         self.rows: list[list[SpanCell]] = []
         self._max_cells = max_cells
+        self._characters = 0
         self._width = 0
         self._sources = 0
 
@@ -101,9 +104,13 @@ class TableGrid:
     def _append_cells(self, cells: Sequence[SpanCell]) -> None:
         self.rows[-1].extend(cells)
         self._width = max(self._width, len(self.rows[-1]))
+        self._characters += sum(len(cell.text) for cell in cells if len(cell.text) <= MAX_REPEATED_CHARACTERS)
         self._check_size()
 
     def _check_size(self) -> None:
+        limit = self._max_cells * CELL_CHARACTERS
+        if self._characters > limit:
+            raise TextTooLong(f"A table has more than {limit} characters; split it.", limit=limit)
         if self._width * len(self.rows) > self._max_cells:
             raise TextTooLong(f"A table has more than {self._max_cells} cells; split it.", limit=self._max_cells)
 

@@ -31,6 +31,7 @@ _MAX_HEADING_CHARACTERS = 100
 _MAX_HEADING_WORDS = 14
 _MAX_HEADING_SHARE = 0.4
 _MAX_HEADING_RUN = 2
+_MAX_ENTRY_CHARACTERS = 500
 _LARGE = 1.2
 _MIN_PARAGRAPHS_PER_HEADING = 40
 _DATE = re.compile(
@@ -95,10 +96,12 @@ class BlockRoles:
         below = [index for index in candidates if _is_table(blocks, index - 1)]
         step = 1 if len(above) >= len(below) else -1
         owners: dict[int, int] = {}
+        owned: set[int] = set()
         for index in candidates:
             for offset in (step, -step):
-                if _is_table(blocks, index + offset) and (offset == step or index + offset not in owners.values()):
+                if _is_table(blocks, index + offset) and (offset == step or index + offset not in owned):
                     owners[index] = index + offset
+                    owned.add(index + offset)
                     break
         return owners
 
@@ -195,4 +198,4 @@ def _drop_long_runs(candidates: Sequence[int], block_count: int) -> list[int]:
 
 def _list_words(text: str) -> tuple[str, ...]:
     """Return the words of a heading or an entry without its number and its page number."""
-    return tuple(_WORDS.findall(_NUMBERS_AROUND.sub("", " ".join(text.split()[:40])).casefold()))
+    return tuple(_WORDS.findall(_NUMBERS_AROUND.sub("", " ".join(text[:_MAX_ENTRY_CHARACTERS].split())).casefold()))

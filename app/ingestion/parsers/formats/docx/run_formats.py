@@ -15,6 +15,7 @@ from app.ingestion.parsers.toolkit.ooxml import (
 from app.ingestion.parsers.toolkit.run_text import Position
 
 _MAX_ANCESTORS = 50
+_NOTE_STYLES = frozenset({"footnote reference", "endnote reference"})
 _SWITCHES = {"w:vanish": "is_hidden", "w:strike": "is_struck", "w:dstrike": "is_doubly_struck", "w:b": "is_bold"}
 _POSITIONS = {"superscript": Position.RAISED, "subscript": Position.LOWERED}
 
@@ -33,6 +34,7 @@ class RunFormat:
         is_doubly_struck: Whether two lines strike through the text.
         is_bold: Whether the text is bold.
         size: Size of the font in half points; 0 if none is set.
+        is_note_mark: Whether the character style is the style of the marks of notes.
     """
 
     position: Position = Position.NORMAL
@@ -44,6 +46,7 @@ class RunFormat:
     is_doubly_struck: bool = False
     is_bold: bool = False
     size: int = 0
+    is_note_mark: bool = False
 
 
 class RunFormats:
@@ -101,6 +104,9 @@ class RunFormats:
         for properties in reversed(chain):
             merged.update(_read_properties(properties))
         merged.pop("style", None)
+        name = get_attribute(find_child(self._styles.get(identifier), "w:name"), "val")
+        if name.lower() in _NOTE_STYLES:
+            merged["is_note_mark"] = True
         self._by_style[identifier] = merged
         return merged
 

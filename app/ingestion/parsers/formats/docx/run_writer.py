@@ -26,6 +26,7 @@ class RunWriter:
         format: Format of the current run.
         muted_by: Code of the warning about the current run, if it is left out.
         is_note_mark: Whether the text of the current run is the mark of a note.
+        is_note_link: Whether the current link leads to a note, as programs without notes write it.
         is_bold: Whether there is text, and all of it is bold.
         size: Size of the largest text in half points; 0 if it is unknown.
     """
@@ -34,6 +35,7 @@ class RunWriter:
         self.format = RunFormat()
         self.muted_by: WarningCode | None = None
         self.is_note_mark = False
+        self.is_note_link = False
         self.size = 0
         self._unread = unread
         self._text = RunText()
@@ -56,6 +58,7 @@ class RunWriter:
     def start_run(self, run_format: RunFormat) -> None:
         """Begin a run with its format."""
         self.format = run_format
+        self.is_note_mark = run_format.is_note_mark
         if run_format.is_hidden:
             self.muted_by = WarningCode.HIDDEN_TEXT_NOT_READ
         elif run_format.is_struck or run_format.is_doubly_struck:
@@ -95,7 +98,7 @@ class RunWriter:
                 return
             self._fields[-1].has_result = self._fields[-1].has_result or bool(text.strip())
         self._flush_break()
-        if self.is_note_mark:
+        if self.is_note_mark or self.is_note_link:
             self._text.add_note_mark(text)
         else:
             self._text.add(text, position)

@@ -46,6 +46,7 @@ _UNREAD_KINDS = MappingProxyType(
     }
 )
 _HEXADECIMAL = re.compile(r"[0-9A-Fa-f]{1,6}")
+_NOTE_ANCHORS = ("_ftn", "_edn")
 _PRIVATE_START = 0xE000
 _MIN_NESTED_ROWS = 3
 """Minimum number of rows of a nested table that becomes a table by itself."""
@@ -218,8 +219,14 @@ class _DocxContentReader:
         return iter(()), None
 
     def visit_link(self, element: Element) -> Visit:
-        address = self._context.links.get(get_attribute(element, "id"), "")
-        return self._visit_linked(element, join_fragment(address, get_attribute(element, "anchor")))
+        address, anchor = self._context.links.get(get_attribute(element, "id"), ""), get_attribute(element, "anchor")
+        if anchor.startswith(_NOTE_ANCHORS):
+            self._writer.is_note_link = True
+            return iter(element), self._end_note_link
+        return self._visit_linked(element, join_fragment(address, anchor))
+
+    def _end_note_link(self) -> None:
+        self._writer.is_note_link = False
 
     def visit_simple_field(self, element: Element) -> Visit:
         return self._visit_linked(element, read_link_address(get_attribute(element, "instr")))
@@ -275,7 +282,8 @@ class _DocxContentReader:
         if self._writer.muted_by is None:
             self._content.note_references.append((_REFERENCES[get_tag(element)], get_attribute(element, "id")))
         self._writer.end_number()
-        self._writer.is_note_mark = get_attribute(element, "customMarkFollows") in ("1", "true", "on")
+        if get_attribute(element, "customMarkFollows") in ("1", "true", "on"):
+            self._writer.is_note_mark = True
         return iter(()), None
 
     def visit_text_box(self, element: Element) -> Visit:

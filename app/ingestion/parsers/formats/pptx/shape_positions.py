@@ -56,6 +56,7 @@ class ShapePositions:
 
     def __init__(self, package: Package) -> None:
         self._package = package
+        self._parents: dict[str, str] = {}
         self._placeholders: dict[str, dict[tuple[str, str], Point]] = {}
 
     def sort_shapes(self, shapes: list[Element], part: str) -> list[Element]:
@@ -74,20 +75,22 @@ class ShapePositions:
         for _ in range(2):
             if position is not None or placeholder is None:
                 break
-            part = next(
-                (
-                    link.target
-                    for link in self._package.list_relationships(part)
-                    if link.kind in ("slideLayout", "slideMaster")
-                ),
-                "",
-            )
+            part = self._find_parent(part)
             positions = self._list_placeholders(part)
             position = (
                 positions.get((kind, index)) or positions.get(("#", index)) if index else positions.get((kind, ""))
             )
             position = position or positions.get((_get_family(kind), "family"))
         return position or (-1, -1)
+
+    def _find_parent(self, part: str) -> str:
+        """Return the name of the layout of a slide, or of the master of a layout; empty if there is none."""
+        parent = self._parents.get(part)
+        if parent is None:
+            links = self._package.list_relationships(part) if part else []
+            targets = (link.target for link in links if link.kind in ("slideLayout", "slideMaster"))
+            parent = self._parents[part] = next(targets, "")
+        return parent
 
     def _list_placeholders(self, part: str) -> dict[tuple[str, str], Point]:
         positions = self._placeholders.get(part)
