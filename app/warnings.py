@@ -55,6 +55,7 @@ class WarningCode(StrEnum):
     HIDDEN_SLIDES_READ = "hidden_slides_read", "Slides that a show hides were read."
     HIDDEN_TEXT_NOT_READ = "hidden_text_not_read", "Words that the file hides were not read."
     IMAGES_NOT_READ = "images_not_read", "Images in the file were not read."
+    INCLUDED_FILES_NOT_READ = "included_files_not_read", "Files that a document includes were not read."
     LINES_NOT_READ = "lines_not_read", "Damaged lines of a JSON Lines file were not read."
     MEDIA_NOT_READ = "media_not_read", "Videos, sounds and embedded pages were not read."
     NUL_CHARACTERS_REMOVED = "nul_characters_removed", "NUL characters were removed from the text."

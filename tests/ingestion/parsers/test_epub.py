@@ -76,7 +76,58 @@ def test_epub_older_table_of_contents_gives_titles(tmp_path: Path, options: Pars
 def test_epub_missing_chapter_leaves_others(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(tmp_path, options, {"OEBPS/text/one.xhtml": None})
     assert [block.text for block in document.blocks] == ["The second chapter", "Nothing but text."]
-    assert document.warnings[0] == ServiceWarning("chapters_not_read", "1 of 2 chapters are damaged and were not read.")
+    assert document.warnings[0] == ServiceWarning(
+        "chapters_not_read", "1 of 2 chapters are damaged and were not read.", 1
+    )
+
+
+NAMESPACES = 'xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops"'
+FRACTION = "<{0}mfrac><{0}mn>1</{0}mn><{0}mn>2</{0}mn></{0}mfrac>"
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ('<p>Word<a epub:type="noteref" href="notes.xhtml#n1">1</a>.</p>', ["Word ¹."]),
+        ('<p>10<a epub:type="noteref" href="#n1"><sup>2</sup></a></p>', ["10 ²"]),
+        ('<p>x</p><aside epub:type="footnote" id="n1"><p>A note.</p></aside>', ["x", "A note."]),
+        (f"<p>a <math>{FRACTION.format('')}</math></p>", ["a 1/2"]),
+        (f'<p>a <m:math xmlns:m="http://www.w3.org/1998/Math/MathML">{FRACTION.format("m:")}</m:math></p>', ["a 1/2"]),
+        ('<p>a<epub:switch><epub:case required-namespace="http://www.w3.org/1998/Math/MathML"><math><mn>5</mn></math>'
+         "</epub:case><epub:default><img alt='five'/></epub:default></epub:switch></p>", ["a", "5"]),
+        ('<p>one <span epub:type="pagebreak" title="12"/>word</p>', ["one word"]),
+        ('<nav epub:type="toc"><ol><li><a href="two.xhtml">Two</a></li></ol></nav><p>x</p>', ["x"]),
+        ("<table><tr><th>A</th><th>B</th></tr><tr><td colspan='2'>both</td></tr></table>",
+         ["| A | B |\n| --- | --- |\n| both | |"]),
+        ('<p><a href="two.xhtml#p">inside</a>, <a href="https://example.org/x">outside</a></p>',
+         ["inside, [outside](https://example.org/x)"]),
+        ("<figure><img src='a.png' alt='A heron in water'/></figure>", ["A heron in water"]),
+        ("<p><ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby></p>", ["漢字(かんじ)"]),
+        ("<p style='position:absolute'>Fixed</p><p><span style='position:absolute'>one</span>"
+         "<span style='position:absolute'>two</span></p>", ["Fixed", "one", "two"]),
+    ],
+)  # fmt: skip
+def test_epub_content_of_chapter_is_read(body: str, expected: list[str], tmp_path: Path, options: ParseOptions) -> None:
+    chapter = f"<html {NAMESPACES}><body><h2>H</h2>{body}</body></html>"
+    document = parsed(tmp_path, options, {"OEBPS/text/one.xhtml": chapter, "OEBPS/text/two b.xhtml": TWO})
+    texts = [block.text for block in document.blocks]
+    assert texts[1 : texts.index("The second chapter")] == expected
+
+
+def test_epub_contents_page_of_guide_is_left_out(tmp_path: Path, options: ParseOptions) -> None:
+    guide = '<guide><reference type="toc" href="text/one.xhtml"/></guide></package>'
+    document = parsed(tmp_path, options, {"OEBPS/book.opf": PACKAGE.replace("</package>", guide)})
+    assert [block.text for block in document.blocks] == ["The second chapter", "Nothing but text."]
+
+
+def test_epub_struck_words_and_media_are_counted(tmp_path: Path, options: ParseOptions) -> None:
+    chapter = f"<html {NAMESPACES}><body><p>It <del>was not</del> is.</p><video src='v.mp4'></video></body></html>"
+    document = parsed(tmp_path, options, {"OEBPS/text/one.xhtml": chapter})
+    assert document.words_left_out == 2
+    assert [(warning.code, warning.count) for warning in document.warnings] == [
+        ("images_not_read", 2),
+        ("media_not_read", 1),
+    ]
 
 
 @pytest.mark.parametrize("algorithm", ["http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"])

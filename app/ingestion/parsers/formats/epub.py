@@ -3,12 +3,13 @@
 import posixpath
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.html import add_fragment, close_empty_elements
+from app.ingestion.parsers.formats.html.page_state import MarkupReport, list_markup_warnings, merge_reports
 from app.ingestion.parsers.toolkit.archives import check_archive, read_member
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
@@ -60,24 +61,31 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         package_name = _find_package_name(archive)
         package = _read_member_xml(archive, package_name)
         items = _read_manifest(package, posixpath.dirname(package_name))
-        chapters = _list_chapters(package, items)
+        chapters = _list_chapters(package, items, posixpath.dirname(package_name))
         titles = _read_titles(archive, items)
-        blocks, unread = BlockList(options), 0
+        blocks, unread, reports = BlockList(options), 0, list[MarkupReport]()
         for chapter in chapters:
             try:
                 markup = decode_xml(read_member(archive, chapter.member), encoding=None).text
             except CorruptFile:
                 unread += 1
                 continue
-            _add_chapter(markup, titles.get(chapter.member), blocks, options)
+            reports.append(_add_chapter(markup, titles.get(chapter.member), blocks, options))
     if unread == len(chapters):
         raise CorruptFile("No chapter of the book can be read.")
     images = {item.member for item in items.values() if item.media_type.startswith("image/")}
-    warnings = list_image_warnings(len(images))
+    report = merge_reports(reports)
+    # The manifest lists all images, so that those without an alternative text are not counted again.
+    warnings = [*list_image_warnings(len(images)), *list_markup_warnings(replace(report, images=0))]
     if unread:
         message = f"{unread} of {len(chapters)} chapters are damaged and were not read."
-        warnings.insert(0, ServiceWarning(WarningCode.CHAPTERS_NOT_READ, message))
-    return ParsedDocument(blocks.blocks, title=_read_title(package) or blocks.find_first_heading(), warnings=warnings)
+        warnings.insert(0, ServiceWarning(WarningCode.CHAPTERS_NOT_READ, message, unread))
+    return ParsedDocument(
+        blocks.blocks,
+        title=_read_title(package) or blocks.find_first_heading(),
+        warnings=warnings,
+        words_left_out=report.words_left_out,
+    )
 
 
 def _refuse_protected(archive: zipfile.ZipFile) -> None:
@@ -121,17 +129,30 @@ def _resolve_member(folder: str, address: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(address.partition("#")[0])))
 
 
-def _list_chapters(package: Element, items: Mapping[str, _ManifestItem]) -> list[_ManifestItem]:
+def _list_chapters(package: Element, items: Mapping[str, _ManifestItem], folder: str) -> list[_ManifestItem]:
     """Return the chapters in the order of the spine, or of the manifest if there is no spine, without duplicates.
 
-    Raises CorruptFile if the book has no chapters.
+    Tables of contents are left out, because the chapters repeat their titles. Raises CorruptFile if the book has no
+    chapters.
     """
     names = [element.get("idref") for element in package.iter() if get_local_name(element) == "itemref"]
     listed = [items[name] for name in dict.fromkeys(names) if name in items] or list(items.values())
-    chapters = [item for item in listed if item.media_type in _PAGE_TYPES and "nav" not in item.properties]
+    pages = [item for item in listed if item.media_type in _PAGE_TYPES and "nav" not in item.properties]
+    contents = _list_contents_pages(package, folder)
+    chapters = [item for item in pages if item.member not in contents] or pages
     if not chapters:
         raise CorruptFile("The book has no chapters.")
     return list({item.member: item for item in chapters}.values())
+
+
+def _list_contents_pages(package: Element, folder: str) -> set[str]:
+    """Return the pages that the guide of an EPUB 2 book names as tables of contents, without a part of a page."""
+    addresses = (
+        element.get("href") or ""
+        for element in package.iter()
+        if get_local_name(element) == "reference" and (element.get("type") or "").lower() == "toc"
+    )
+    return {_resolve_member(folder, address) for address in addresses if address and "#" not in address}
 
 
 def _read_titles(archive: zipfile.ZipFile, items: Mapping[str, _ManifestItem]) -> dict[str, str]:
@@ -168,14 +189,15 @@ def _list_entries(root: Element) -> list[tuple[str, str]]:
     return [(address, title) for address, title in entries if title]
 
 
-def _add_chapter(markup: str, title: str | None, blocks: BlockList, options: ParseOptions) -> None:
+def _add_chapter(markup: str, title: str | None, blocks: BlockList, options: ParseOptions) -> MarkupReport:
     chapter = BlockList(options)
-    add_fragment(close_empty_elements(markup), chapter)
+    report = add_fragment(close_empty_elements(markup), chapter)
     has_heading = any(block.kind is BlockKind.HEADING for block in chapter.blocks)
     if title and chapter.blocks and not has_heading:
         blocks.add(BlockKind.HEADING, title, level=1)
     for block in chapter.blocks:
         _append_block(block, blocks)
+    return report
 
 
 def _append_block(block: Block, blocks: BlockList) -> None:

@@ -248,7 +248,6 @@ class HtmlReader:
     def _open_link(self, node: LexborNode, attributes: Attributes) -> None:
         address = attributes.get("href") or ""
         is_note = bool(get_epub_types(attributes) & _NOTE_MARK_TYPES)
-        is_note = is_note and node.css_first("sup") is None
         self._text.open(node.mem_id, "a", address, is_note=is_note, label=read_icon(attributes))
 
     def _leave(self, node: LexborNode, tag: str, *, is_inline: bool) -> None:

@@ -152,12 +152,12 @@ class InlineText:
         return format_link(text, element.value, base=self._base)
 
     def _close_link(self, element: _OpenElement, text: str) -> str:
+        if element.is_note:
+            return format_note_mark(text, before=self._get_before())
         if element.value.startswith("#"):
             core = text.strip()
             if core and all(character in _SYMBOL_LINKS for character in core):
                 return ""
-            if element.is_note:
-                return format_note_mark(text, before=self._get_before())
             for outer in self._open:
                 outer.is_note = outer.is_note or outer.kind == "sup"
         if not text.strip() and element.label:
@@ -165,11 +165,14 @@ class InlineText:
         return text if self.is_plain or element.is_linked else self._format_link(element, text)
 
     def _close_superscript(self, element: _OpenElement, text: str) -> str:
-        is_in_note = any(outer.kind == "a" and outer.value.startswith("#") for outer in self._open)
+        links = [outer for outer in self._open if outer.kind == "a"]
+        is_in_note = any(link.is_note or link.value.startswith("#") for link in links)
         before = self._get_before()
         if not text.strip():
             return text
         if element.is_note or is_in_note:
+            for link in links:
+                link.is_note = False
             # Brackets separate a mark from the text already, so that its digits stay as they are.
             return f" {text.strip()}" if text.strip()[0] == "[" else format_note_mark(text, before=before)
         return format_superscript(text, before=before)

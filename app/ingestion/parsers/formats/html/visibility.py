@@ -38,6 +38,7 @@ _CONTENT_ROLES = frozenset({"main", "article"})
 _NAVIGATION_ROLES = frozenset({"navigation", "menu", "menubar", "toolbar", "search"})
 _DIALOG_ROLES = frozenset({"dialog", "alertdialog"})
 _STATUS_ROLES = frozenset({"alert", "status", "progressbar", "log", "timer"})
+_PAGE_BREAKS = frozenset({"pagebreak", "backlink"})
 _BOOK_NAVIGATION = frozenset({"toc", "landmarks", "page-list", "pagelist"})
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)", re.IGNORECASE)
 # A style that hides the preview text of a mail by more than one property. No reader can open such an element.
@@ -100,7 +101,7 @@ class Visibility:
             tag: Its name.
             attributes: Its attributes.
         """
-        if tag in _IGNORED:
+        if tag in _IGNORED or (tag == "default" and _is_formula_copy(node)):
             return Decision.IGNORE
         if not attributes and tag not in _SPECIAL_TAGS:
             return Decision.READ
@@ -113,6 +114,8 @@ class Visibility:
             return Decision.READ if tag != "button" or _is_content_button(node, attributes) else Decision.LEAVE_OUT
         if _is_dialog(tag, attributes, classes) and (tag == "dialog" or not self._page.reads_boilerplate):
             return Decision.LEAVE_OUT
+        if get_epub_types(attributes) & _PAGE_BREAKS:
+            return Decision.IGNORE
         decision = self._decide_hidden(node, tag, attributes, classes)
         if decision is Decision.READ and not self._page.reads_boilerplate:
             return self._decide_frame(node, tag, attributes, classes)
@@ -261,6 +264,18 @@ def _is_content_button(node: LexborNode, attributes: Attributes) -> bool:
         parent = parent.parent
     text = node.text(separator=" ").strip()
     return text.endswith(("?", "？", "؟")) or len(text.split()) > MIN_PANEL_WORDS
+
+
+def _is_formula_copy(node: LexborNode) -> bool:
+    """Return whether an e-book shows an element only if its reader cannot show the formula before it."""
+    case = node.prev
+    for _ in range(3):
+        if case is None:
+            return False
+        if get_tag(case) == "case":
+            return "Math/MathML" in (case.attributes.get("required-namespace") or "")
+        case = case.prev
+    return False
 
 
 def _has_formula(node: LexborNode | None) -> bool:

@@ -5,24 +5,31 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.html import add_fragment
+from app.ingestion.parsers.formats.html.page_state import MarkupReport, list_markup_warnings
+from app.ingestion.parsers.formats.html.table_text import format_table
+from app.ingestion.parsers.formats.rst.definitions import find_definitions
+from app.ingestion.parsers.formats.rst.inline_markup import InlineMarkup
 from app.ingestion.parsers.formats.rst.tables import (
     GRID_BORDER,
     SIMPLE_BORDER,
+    RstRows,
+    parse_csv_rows,
     parse_grid_rows,
     parse_list_rows,
     parse_simple_rows,
 )
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.read_text import read_text
-from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.types import BlockKind, ParsedDocument
+from app.warnings import ServiceWarning, WarningCode
 
 MAX_LEVEL = 6
 _MANY_BREAKS = re.compile(r"\n{4,}")
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1{2,}+")
 _EXPLICIT = re.compile(r"(\s*+)\.\.(?:\s++|$)")
 _DIRECTIVE = re.compile(r"(?:\|[^|]*+\|\s)?([A-Za-z][\w:.+-]*?)::(?:\s++|$)(.*)")
-_FOOTNOTE = re.compile(r"\[[^\]]{1,80}+\]\s")
+_FOOTNOTE = re.compile(r"\[([^\]]{1,80}+)\]\s")
 _OPTION = re.compile(r"\s*+:[\w-][\w -]*+:(?:\s|$)")
 _FIELD = re.compile(r":([A-Za-z][^:`\n]{0,80}+):(?:\s++|$)(.*)")
 _BULLET = re.compile(r"[-*+•‣]\s++(?=\S)")
@@ -33,18 +40,19 @@ _CODE_DIRECTIVES = frozenset(
 # Directives whose content is for the build tool, or is a copy of another part.
 _DROPPED_DIRECTIVES = frozenset(
     {
-        "contents", "toctree", "raw", "include", "literalinclude", "image", "index", "meta", "highlight", "role",
-        "default-role", "currentmodule", "module", "autosummary", "testsetup", "testcleanup", "tabularcolumns",
+        "contents", "toctree", "include", "literalinclude", "index", "meta", "highlight", "role", "default-role",
+        "currentmodule", "module", "autosummary", "testsetup", "testcleanup", "tabularcolumns", "replace", "unicode",
+        "date", "youtube", "video", "sectnum", "target-notes",
     }
 )  # fmt: skip
-_INLINE_MARKUP = (
-    (re.compile(r"(?<![\w`]):[a-zA-Z][\w:+.-]{0,40}:`[~!]?([^`<]{1,500}?)(?:\s*<[^`<>]{1,500}>)?`"), r"\1"),
-    (re.compile(r"(?<![\w`])`([^`<]{1,500}?)\s*<[^`<>]{1,1000}>`__?"), r"\1"),
-    (re.compile(r"(?<![\w`])`([^`]{1,500})`(?:__?)?"), r"\1"),
-    (re.compile(r"(?<![\w*\\])\*\*(?=\S)([^*\n]{1,500})(?<=\S)\*\*(?![\w*])"), r"\1"),
-    (re.compile(r"(?<![\w*\\])\*(?=\S)([^*\n]{1,500})(?<=\S)\*(?![\w*])"), r"\1"),
-    (re.compile(r"\\([*`|_\\])"), r"\1"),
-)
+_DATA_DIRECTIVES = frozenset({"list-table", "csv-table"})
+ADMONITIONS = {
+    "attention": "Attention:", "caution": "Caution:", "danger": "Danger:", "error": "Error:", "hint": "Hint:",
+    "important": "Important:", "note": "Note:", "tip": "Tip:", "warning": "Warning:", "seealso": "See also:",
+    "versionadded": "New in version", "versionchanged": "Changed in version", "deprecated": "Deprecated since version",
+    "todo": "To do:",
+}  # fmt: skip
+"""Labels that a reader sees in front of the text of a directive."""
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -55,8 +63,14 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     decoded = read_text(path, options)
     blocks = BlockList(options)
     text = _MANY_BREAKS.sub("\n\n\n", decoded.text.rstrip()).expandtabs(8)
-    _RstReader([line.rstrip() for line in text.split("\n")], blocks).read_lines()
-    return ParsedDocument(blocks.blocks, title=blocks.find_first_heading(level=1), warnings=decoded.warnings)
+    reader = _RstReader([line.rstrip() for line in text.split("\n")], blocks)
+    reader.read_lines()
+    return ParsedDocument(
+        blocks.blocks,
+        title=blocks.find_first_heading(level=1),
+        warnings=[*decoded.warnings, *reader.list_warnings()],
+        words_left_out=reader.words_left_out,
+    )
 
 
 class _RstReader:
@@ -68,6 +82,17 @@ class _RstReader:
         self._position = 0
         self._heading_styles: list[str] = []
         self._can_find_table_end = True
+        self._markup = InlineMarkup(find_definitions(lines))
+        self._images = self._included = self._media = 0
+        self.words_left_out = 0
+
+    def list_warnings(self) -> list[ServiceWarning]:
+        """Return the warnings about images and files that were not read."""
+        warnings = list_markup_warnings(MarkupReport(0, self._images, self._media))
+        if self._included:
+            count = "1 included file was" if self._included == 1 else f"{self._included} included files were"
+            warnings.append(ServiceWarning(WarningCode.INCLUDED_FILES_NOT_READ, f"{count} not read.", self._included))
+        return warnings
 
     def read_lines(self) -> None:
         while self._position < len(self._lines):
@@ -103,7 +128,7 @@ class _RstReader:
         if style not in self._heading_styles:
             self._heading_styles.append(style)
         level = min(self._heading_styles.index(style) + 1, MAX_LEVEL)
-        self._blocks.add(BlockKind.HEADING, _strip_markup(text.strip()), level=level)
+        self._blocks.add(BlockKind.HEADING, self._markup.strip(text.strip(), is_heading=True), level=level)
 
     def _read_table(self) -> bool:
         first = self._get_line(0).lstrip()
@@ -134,13 +159,15 @@ class _RstReader:
         self._can_find_table_end = False
         return 0
 
-    def _add_table(self, rows: list[list[str]], lines: Sequence[str]) -> None:
-        if rows:
-            self._blocks.add(
-                BlockKind.TABLE, format_markdown_table([[_strip_markup(cell) for cell in row] for row in rows])
-            )
-        else:
+    def _add_table(self, rows: RstRows, lines: Sequence[str], *, caption: str = "") -> None:
+        if not rows.head and not rows.body:
+            self._blocks.add(BlockKind.PARAGRAPH, caption)
             self._blocks.add(BlockKind.CODE, "\n".join(lines))
+            return
+        for row in (*rows.head, *rows.body):
+            for cell in row:
+                cell.text = self._markup.strip(cell.text)
+        self._blocks.add(BlockKind.TABLE, format_table([caption], rows.head, rows.body))
 
     def _read_explicit_markup(self, line: str) -> bool:
         """Read a directive, a footnote, a target, a substitution or a comment."""
@@ -150,11 +177,15 @@ class _RstReader:
         remainder, indentation = line[start.end() :], len(start[1])
         directive = _DIRECTIVE.match(remainder)
         self._position += 1
-        if directive is not None:
+        if directive is not None and remainder.startswith("|"):
+            # A substitution: its text is read where the document refers to it.
+            self._read_indented(indentation)
+        elif directive is not None:
             self._read_directive(directive[1].lower(), directive[2], indentation)
-        elif _FOOTNOTE.match(remainder):
-            text = " ".join([remainder, *(line.strip() for line in self._read_indented(indentation))])
-            self._blocks.add(BlockKind.NOTE, _strip_markup(text))
+        elif footnote := _FOOTNOTE.match(remainder):
+            lines = [remainder[footnote.end() :], *(line.strip() for line in self._read_indented(indentation))]
+            text = self._markup.strip(" ".join(lines))
+            self._blocks.add(BlockKind.NOTE, f"[{self._markup.number_note(footnote[1])}] {text}")
         elif remainder or self._get_line(0):
             self._read_indented(indentation)
         return True
@@ -164,21 +195,85 @@ class _RstReader:
 
         The content of a code directive becomes a code block. Directives without text, such as ``toctree``, are skipped.
         """
-        while _OPTION.match(self._get_line(0)):
+        while (
+            argument and self._get_line(0).startswith(" " * (indentation + 1)) and not _OPTION.match(self._get_line(0))
+        ):
+            if name in _CODE_DIRECTIVES or name in _DATA_DIRECTIVES:
+                break
+            argument = f"{argument} {self._get_line(0).strip()}".strip()
             self._position += 1
-        if name in _DROPPED_DIRECTIVES:
-            self._read_indented(indentation)
+        options = self._read_options()
+        if name in ("image", "figure"):
+            self._read_image(options)
+        elif name in _DROPPED_DIRECTIVES:
+            self._read_dropped(name, self._read_indented(indentation))
+        elif name == "raw":
+            self._read_raw(argument, self._read_indented(indentation))
         elif name in _CODE_DIRECTIVES:
+            self._blocks.add(BlockKind.PARAGRAPH, self._markup.strip(options.get("caption", "")))
             self._add_code([argument] if name == "math" else [], self._read_indented(indentation))
+        elif name in _DATA_DIRECTIVES:
+            self._read_data(name, self._markup.strip(argument), options, self._read_indented(indentation))
         else:
-            while argument and self._get_line(0).startswith(" " * (indentation + 1)):
-                argument = f"{argument} {self._get_line(0).strip()}"
-                self._position += 1
-            self._blocks.add(BlockKind.PARAGRAPH, "" if name == "figure" else _strip_markup(argument))
-            if name == "list-table":
-                self._add_table(parse_list_rows(self._read_indented(indentation)), [])
-            elif name == "csv-table":
-                self._add_code([], self._read_indented(indentation))
+            label = ADMONITIONS.get(name, "")
+            argument = self._markup.strip(argument)
+            self._blocks.add(BlockKind.PARAGRAPH, f"{label} {argument}".strip())
+
+    def _read_options(self) -> dict[str, str]:
+        options: dict[str, str] = {}
+        name = ""
+        while (match := _OPTION.match(self._get_line(0))) or (name and self._is_continued_option()):
+            line = self._get_line(0)
+            if match is not None:
+                name = match[0].strip().strip(":")
+                options[name] = line[match.end() :].strip()
+            else:
+                options[name] = f"{options[name]} {line.strip()}"
+            self._position += 1
+        return options
+
+    def _is_continued_option(self) -> bool:
+        line, above = self._get_line(0), self._get_line(-1)
+        indentation = len(above) - len(above.lstrip())
+        return bool(line) and _OPTION.match(above) is not None and len(line) - len(line.lstrip()) > indentation
+
+    def _read_image(self, options: dict[str, str]) -> None:
+        """Read the alternative text of an image. The caption of a figure is read as the next paragraph."""
+        if options.get("alt"):
+            self._blocks.add(BlockKind.PARAGRAPH, self._markup.strip(options["alt"]))
+        else:
+            self._images += 1
+
+    def _read_dropped(self, name: str, lines: list[str]) -> None:
+        self._included += name in ("include", "literalinclude")
+        self._media += name in ("youtube", "video")
+        if name in ("testsetup", "testcleanup", "toctree"):
+            self.words_left_out += sum(len(line.split()) for line in lines)
+
+    def _read_raw(self, output: str, lines: list[str]) -> None:
+        """Read raw HTML. Raw text of another format is counted, because only that format shows it."""
+        if "html" in output.lower():
+            report = add_fragment("\n".join(lines), self._blocks)
+            self.words_left_out += report.words_left_out
+            self._images += report.images
+            self._media += report.media
+        else:
+            self.words_left_out += sum(len(line.split()) for line in lines)
+
+    def _read_data(self, name: str, caption: str, options: dict[str, str], lines: list[str]) -> None:
+        """Read a table that is written as a list or as comma-separated values."""
+        header = options.get("header", "")
+        head_rows = options.get("header-rows", "")
+        head_count = (
+            min(int(head_rows), 9) if head_rows.isascii() and head_rows.isdecimal() and len(head_rows) < 4 else 0
+        )
+        if name == "list-table":
+            rows = parse_list_rows(lines)
+        else:
+            self._included += "file" in options or "url" in options
+            rows = parse_csv_rows([line for line in lines if line], header)
+            head_count += bool(header)
+        self._add_table(RstRows.from_texts(rows, head_count), lines, caption=caption)
 
     def _read_indented(self, indentation: int) -> list[str]:
         """Return the next lines with a deeper indentation, and the empty lines between them."""
@@ -225,7 +320,7 @@ class _RstReader:
         first = lines[0]
         if item := _match_item(first):
             marker = "-" if _BULLET.match(first) else first.split()[0]
-            text = _strip_markup(" ".join([first[item.end() :], *lines[1:]]))
+            text = self._markup.strip(" ".join([first[item.end() :], *lines[1:]]))
             self._blocks.add(BlockKind.LIST_ITEM, f"{marker} {text}")
             return
         if field := _FIELD.match(first):
@@ -236,7 +331,7 @@ class _RstReader:
             text = f"{first}\n{' '.join(lines[1:])}"
         else:
             text = " ".join(lines)
-        self._blocks.add(BlockKind.PARAGRAPH, _strip_markup(text))
+        self._blocks.add(BlockKind.PARAGRAPH, self._markup.strip(text))
 
 
 def _match_item(text: str) -> re.Match[str] | None:
@@ -245,14 +340,3 @@ def _match_item(text: str) -> re.Match[str] | None:
 
 def _is_item_start(text: str) -> bool:
     return _match_item(text) is not None or _FIELD.match(text) is not None
-
-
-def _strip_markup(text: str) -> str:
-    """Return a text without inline markup. Text in double backquotes does not change."""
-    parts = text.split("``")
-    if len(parts) % 2 == 0:  # the last double backquote is not closed
-        parts[-2:] = ["``".join(parts[-2:])]
-    for index in range(0, len(parts), 2):
-        for pattern, replacement in _INLINE_MARKUP:
-            parts[index] = pattern.sub(replacement, parts[index])
-    return "".join(parts)
