@@ -67,8 +67,8 @@ True   False  True
             "| True | False | True |",
         ),
         (
-            ".. list-table:: Prices\n   :header-rows: 1\n\n   * - Plan\n     - Users\n   * - Pro\n     - - 1\n       - 2",
-            "Prices\n| Plan | Users |\n| --- | --- |\n| Pro | 1; 2 |",
+            ".. list-table:: Prices\n   :header-rows: 1\n\n   * - Plan\n     - Use\n   * - Pro\n     - - 1\n       - 2",
+            "Prices\n| Plan | Use |\n| --- | --- |\n| Pro | 1; 2 |",
         ),
         (
             '.. csv-table:: Prices\n   :header: "Plan", "Price"\n\n   "Pro", "10, or 12"\n   Max, 20',
