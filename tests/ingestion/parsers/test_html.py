@@ -203,6 +203,7 @@ def test_struck_text_is_left_out(struck: str, tmp_path: Path, options: ParseOpti
         ("<picture><source><img alt='Two cats'></picture>", "Two cats"),
         ("<object data=x><p>Sales table</p></object>", "Sales table"),
         ("<video title='How to open it'></video>", "How to open it"),
+        ("<svg><text><tspan>Hello</tspan><tspan>World</tspan></text></svg>", "Hello World"),
         ("<iframe srcdoc='&lt;p&gt;Inner page&lt;/p&gt;'></iframe>", "Inner page"),
     ],
 )
@@ -272,6 +273,8 @@ def test_ruby_word_stays_whole(markup: str, text: str, tmp_path: Path, options: 
         ("<p><span class=c1>Rout</span><span class=c2>ing</span></p>", "Routing"),
         ("<p><span>H</span><span>2</span><span>O</span></p>", "H2O"),
         ("<h2>One<br>Two</h2>", "One Two"),
+        ("<h2>Is it? <button>+</button></h2>", "Is it?"),
+        ("<div><label>Mail</label><span>us@example.org</span></div>", "Mail us@example.org"),
         ("<p>un<b>believ</b>able</p>", "unbelievable"),
         ("<p>Use <c-badge>beta</c-badge> now</p>", "Use beta now"),
         ("<p dir=rtl>שלום <bdo dir=ltr>abc</bdo></p>", "שלום abc"),
@@ -314,6 +317,13 @@ def test_link_in_heading_is_its_label(tmp_path: Path, options: ParseOptions) -> 
 def test_link_around_blocks_is_at_first_text(tmp_path: Path, options: ParseOptions) -> None:
     markup = '<a href="https://example.org/c"><h3>Card</h3><p>First text</p><p>Second</p></a>'
     assert texts(markup, tmp_path, options) == ["Card", "[First text](https://example.org/c)", "Second"]
+
+
+def test_page_of_frames_shows_its_other_text(tmp_path: Path, options: ParseOptions) -> None:
+    markup = "<frameset><frame src=a><frame src=b><noframes><body><p>Use frames.</p></body></noframes></frameset>"
+    document = parsed(f"<html><head></head>{markup}</html>", tmp_path, options)
+    assert [block.text for block in document.blocks] == ["Use frames."]
+    assert measure_loss(document).counts == {"media_not_read": 2}
 
 
 def test_notes_at_the_end_are_notes(tmp_path: Path, options: ParseOptions) -> None:

@@ -32,6 +32,10 @@ def row(*cells: str, tag: str = "td") -> str:
             "| Region | Plan | Price |\n| --- | --- | --- |\n| Asia | S | 1 |\n| Asia | M | 2 |\n| Asia | L | 3 |",
         ),
         (
+            "<tr><th>Plan<th colspan=2>Limits</tr><tr><td><td>Users<td>Storage</tr><tr><td>Pro<td>10<td>5 GB</tr>",
+            "| Plan | Limits Users | Limits Storage |\n| --- | --- | --- |\n| Pro | 10 | 5 GB |",
+        ),
+        (
             "<tr><th rowspan=2>City<th colspan=2>23<th colspan=2>24</tr><tr><th>H1<th>H2<th>H1<th>H2</tr>"
             "<tr><td>Oslo<td>1<td>2<td>3<td>4</tr>",
             "| City | 23 H1 | 23 H2 | 24 H1 | 24 H2 |\n| --- | --- | --- | --- | --- |\n| Oslo | 1 | 2 | 3 | 4 |",
@@ -54,7 +58,7 @@ def row(*cells: str, tag: str = "td") -> str:
         ),
         ("<tr><td colspan=x rowspan=-1>A<td>B</tr><tr><td>c<td>d</tr>", "| A | B |\n| --- | --- |\n| c | d |"),
     ],
-    ids=["rowspan", "head of two rows", "rowspan 0", "full width", "both", "end of section", "invalid"],
+    ids=["rowspan", "lower head", "head of two rows", "rowspan 0", "full width", "both", "end of section", "invalid"],
 )
 def test_table_spans_are_expanded(markup: str, table: str, tmp_path: Path, options: ParseOptions) -> None:
     assert tables(f"<table>{markup}</table>", tmp_path, options) == [table]

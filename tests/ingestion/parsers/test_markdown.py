@@ -92,6 +92,7 @@ def test_markdown_notes_have_marks(
         ("[![Logo of us](l.png)](https://example.org/)", ["[Logo of us](https://example.org/)"]),
         ("## [Head](https://example.org/h)\n\nx", ["Head", "x"]),
         ("Use ssh <user>@<host> and List<String>", ["Use ssh <user>@<host> and List<String>"]),
+        ('<Tabs>\n<TabItem value="a" label="Linux">\n\nUse apt.\n\n</TabItem>\n</Tabs>', ["Linux", "Use apt."]),
         ("the <title> tag, then text\n\nmore text", ["the <title> tag, then text", "more text"]),
         ("<details>\n<summary>Q</summary>\n\nThe **answer**.\n\n</details>", ["Q", "The answer."]),
         ('<p align="center">\n  <img alt="Two herons" src="a.png">\n</p>\n\nx', ["Two herons", "x"]),

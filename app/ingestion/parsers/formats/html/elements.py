@@ -49,12 +49,14 @@ def list_children(node: LexborNode) -> list[LexborNode]:
 
 def get_role(attributes: Attributes) -> str:
     """Return the ARIA role in lower case; an empty string if there is none."""
-    role = attributes.get("role")
+    role = attributes.get("role") if attributes else None
     return role.strip().lower() if role else ""
 
 
 def get_epub_types(attributes: Attributes) -> frozenset[str]:
     """Return the types that an e-book gives to an element, such as ``noteref``, and the DPUB roles without prefix."""
+    if not attributes:
+        return frozenset()
     types = attributes.get("epub:type")
     role = get_role(attributes)
     if not types and not role.startswith("doc-"):

@@ -107,10 +107,14 @@ def _parse_markup(markup: str) -> LexborHTMLParser:
 
 
 def _read_page(tree: LexborHTMLParser, base: str, blocks: BlockList, *, reads_boilerplate: bool) -> MarkupReport:
-    body = tree.body or tree.css_first("frameset")
+    frames = len(tree.css("frame"))
+    if frames:
+        # The parser takes the page for readers without frames as text.
+        tree = LexborHTMLParser(" ".join(node.text() for node in tree.css("noframes")))
+    body = tree.body
     if body is None:
         return MarkupReport()
-    page = PageState(body, base=base, reads_boilerplate=reads_boilerplate)
+    page = PageState(body, base=base, reads_boilerplate=reads_boilerplate, media=frames)
     reader = HtmlReader(page)
     reader.read_tree(body)
     for kind, text, level in drop_copies(reader.blocks, reader.panels):

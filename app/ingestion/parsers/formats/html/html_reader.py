@@ -41,6 +41,8 @@ RawBlock = tuple[BlockKind, str, int]
 """Kind, text and heading level of a block. The text is not clean yet."""
 
 MAX_TERM_CHARACTERS = 200
+# Components of documentation sites, whose title is an attribute.
+_LABELED_TAGS = frozenset({"tabitem", "tab", "accordion", "accordionitem", "card", "step", "callout", "admonition"})
 _NOTE_TYPES = frozenset({"footnote", "endnote", "rearnote", "note"})
 _NOTE_MARK_TYPES = frozenset({"noteref", "annoref"})
 _NOTE_MARK_CLASS = re.compile(r"\b(?:footnote|noteref|fnref|fn-?ref|footnote-?ref|reference)\b")
@@ -81,21 +83,22 @@ class HtmlReader:
 
     def read_part(self, node: LexborNode) -> None:
         """Read an element without ending the block, so that the next element continues it."""
-        stack: list[tuple[LexborNode, str, bool]] = [(node, "", False)]
+        stack: list[tuple[LexborNode, str, Attributes, bool]] = [(node, "", {}, False)]
         while stack:
-            node, left_tag, is_inline = stack.pop()
+            node, left_tag, attributes, is_inline = stack.pop()
             if left_tag:
-                self._leave(node, left_tag, is_inline=is_inline)
+                self._leave(node, left_tag, attributes, is_inline=is_inline)
                 continue
             tag = get_tag(node)
             if tag == "-text":
                 self._text.add(join_spaces(node.text_content or ""))
-            elif not tag.startswith(("-", "!")) and self._begin(node, tag):
+            elif not tag.startswith(("-", "!")):
                 attributes = node.attributes
-                inline = self._is_inline(node, tag, attributes)
-                self._enter(node, tag, attributes, is_inline=inline)
-                stack.append((node, tag, inline))
-                stack.extend((child, "", False) for child in reversed(list_children(node)))
+                if self._begin(node, tag, attributes):
+                    is_inline = self._is_inline(node, tag, attributes)
+                    self._enter(node, tag, attributes, is_inline=is_inline)
+                    stack.append((node, tag, attributes, is_inline))
+                    stack.extend((child, "", {}, False) for child in reversed(list_children(node)))
 
     def finish(self) -> list[RawBlock]:
         """End the last block and return all blocks."""
@@ -103,9 +106,8 @@ class HtmlReader:
         self._add_terms()
         return self.blocks
 
-    def _begin(self, node: LexborNode, tag: str) -> bool:
+    def _begin(self, node: LexborNode, tag: str, attributes: Attributes) -> bool:
         """Read or skip an element as a whole; return true if its children must be read one by one."""
-        attributes = node.attributes
         if tag == "script":
             self._leaves.read_script(node, attributes)
             return False
@@ -121,7 +123,7 @@ class HtmlReader:
         if self._read_leaf(node, tag, attributes):
             self._close_panel(node)
             self._visibility.enter(tag, attributes)
-            self._visibility.leave(node, tag)
+            self._visibility.leave(node, tag, attributes)
             return False
         return True
 
@@ -229,6 +231,9 @@ class HtmlReader:
             self._kind, self._marker = BlockKind.LIST_ITEM, self._advance_marker(attributes)
         elif get_epub_types(attributes) & _NOTE_TYPES:
             self._kind = BlockKind.NOTE
+        elif tag in _LABELED_TAGS:
+            self._text.add(attributes.get("label") or attributes.get("title") or "")
+            self._flush()
 
     def _enter_inline(self, node: LexborNode, tag: str, attributes: Attributes) -> None:
         if tag in SIBLING_TAGS and self._siblings.is_glued(node, tag, self._text.last_character):
@@ -250,12 +255,11 @@ class HtmlReader:
         is_note = bool(get_epub_types(attributes) & _NOTE_MARK_TYPES)
         self._text.open(node.mem_id, "a", address, is_note=is_note, label=read_icon(attributes))
 
-    def _leave(self, node: LexborNode, tag: str, *, is_inline: bool) -> None:
-        self._visibility.leave(node, tag)
+    def _leave(self, node: LexborNode, tag: str, attributes: Attributes, *, is_inline: bool) -> None:
+        self._visibility.leave(node, tag, attributes)
         if is_inline:
             following = node.next if tag == "ruby" else None
             self._text.close(node.mem_id, defers_readings=following is not None and following.tag == "ruby")
-            attributes = node.attributes
             if attributes and needs_gap(attributes):
                 self._text.add(" ")
             self._close_panel(node)
@@ -263,12 +267,7 @@ class HtmlReader:
         if tag == "a":
             self._text.close(node.mem_id)
         self._flush()
-        if (
-            self._kind is BlockKind.HEADING
-            or tag == "li"
-            or self._marker
-            or get_epub_types(node.attributes) & _NOTE_TYPES
-        ):
+        if self._kind is BlockKind.HEADING or tag == "li" or self._marker or get_epub_types(attributes) & _NOTE_TYPES:
             self._kind, self._level, self._marker, self._text.is_plain = BlockKind.PARAGRAPH, 0, "", False
         if tag in ("ul", "ol", "menu", "dir") and self._lists:
             self._lists.pop()

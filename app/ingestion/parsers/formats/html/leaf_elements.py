@@ -71,7 +71,7 @@ def read_drawing(node: LexborNode) -> str:
     label = " ".join((attributes.get("aria-label") or "").split())
     texts = [label] if label else []
     for part in node.css("title, desc, text, foreignObject"):
-        text = " ".join(part.text(separator=" " if get_tag(part) == "foreignObject" else "").split())
+        text = " ".join(part.text(separator=" ").split())
         if text and text not in texts[-1:] and not _is_empty_label(text):
             texts.append(text)
     return "; ".join(texts)

@@ -32,7 +32,7 @@ class SiblingGaps:
         text = node.text()[:3].lstrip()
         if not last.isalnum() or not text[:1].isalnum():
             return False
-        if tag == "a" and before.tag == "a":
+        if "label" in (tag, before.tag) or (tag == "a" and before.tag == "a"):
             return True
         if self._last_parent[0] != parent.mem_id:
             is_block = parent.tag not in INLINE and all(

@@ -51,6 +51,8 @@ def _count_head_rows(rows: Sequence[ExpandedRow], marked: set[int]) -> int:
     count = 0
     while count < min(len(rows) - 1, MAX_HEAD_ROWS) and _is_marked_head(rows[count], marked):
         count += 1
+    while 0 < count < min(len(rows) - 1, MAX_HEAD_ROWS) and _is_lower_head(rows[count - 1], rows[count]):
+        count += 1
     if count or not rows:
         return count
     if marked and _is_marked_head(rows[0], marked):
@@ -66,6 +68,16 @@ def _is_marked_head(row: ExpandedRow, marked: set[int]) -> bool:
     own = [source for source, is_repeat in zip(row.sources, row.is_repeat, strict=True) if source and not is_repeat]
     filled = [source for source in own if source.text]
     return bool(filled) and all(source.is_head for source in filled) and len(sources) > 1
+
+
+def _is_lower_head(above: ExpandedRow, row: ExpandedRow) -> bool:
+    """Return whether a row names the parts of the spans in the head above it: it only has text below them."""
+    width = len(row.cells)
+    spanned = [_has_no_name(above, index) and bool(above.cells[index]) for index in range(width)]
+    filled = [index for index in range(width) if row.cells[index] and not row.is_repeat[index]]
+    if len(filled) < 2 or not all(spanned[index] for index in filled):
+        return False
+    return not any(_NUMBER.match(row.cells[index]) and not _YEAR.fullmatch(row.cells[index]) for index in filled)
 
 
 def _is_probable_head(rows: Sequence[ExpandedRow]) -> bool:

@@ -86,9 +86,9 @@ class Visibility:
         if tag in _CONTENT_TAGS or get_role(attributes) in _CONTENT_ROLES:
             self._content_depth += 1
 
-    def leave(self, node: LexborNode, tag: str) -> None:
+    def leave(self, node: LexborNode, tag: str, attributes: Attributes) -> None:
         """Record the end of an element that is read."""
-        if tag in _CONTENT_TAGS or get_role(node.attributes) in _CONTENT_ROLES:
+        if tag in _CONTENT_TAGS or get_role(attributes) in _CONTENT_ROLES:
             self._content_depth -= 1
         if self._measured and self._measured[-1][0] == node.mem_id:
             self._measured.pop()
@@ -126,8 +126,7 @@ class Visibility:
     def _is_copy(self, node: LexborNode, classes: str) -> bool:
         """Return whether an element repeats a formula or numbers the lines of code."""
         if _FORMULA_COPY_CLASS.search(classes):
-            parent = node.parent
-            return parent is not None and (parent.css_first("math, script") is not None or not node.text().strip())
+            return not node.text().strip() or any(_contains_formula(sibling) for sibling in (node.prev, node.next))
         return _LINE_NUMBER_CLASS.search(classes) is not None and not any(map(str.isalpha, node.text()))
 
     def _add_measured(self, node: LexborNode, kind: str, decision: Decision = Decision.READ) -> Decision:
@@ -251,8 +250,11 @@ def _is_dialog(tag: str, attributes: Attributes, classes: str) -> bool:
 
 def _is_content_button(node: LexborNode, attributes: Attributes) -> bool:
     """Return whether a button names something that it opens, or is a heading. Other buttons are controls."""
+    text = node.text(separator=" ").strip()
+    if not any(map(str.isalnum, text)):
+        return False
     if any(name in attributes for name in ("aria-expanded", "aria-controls", "data-target", "data-bs-target")):
-        return any(map(str.isalnum, node.text())) and node.parent is not None and get_tag(node.parent) != "nav"
+        return node.parent is not None and get_tag(node.parent) != "nav"
     if get_role(attributes) == "tab" or _PANEL_CLASS.search(get_classes(attributes)):
         return True
     parent = node.parent
@@ -262,7 +264,6 @@ def _is_content_button(node: LexborNode, attributes: Attributes) -> bool:
         if get_tag(parent) in HEADINGS or get_tag(parent) in ("summary", "dt", "th", "td", "legend"):
             return True
         parent = parent.parent
-    text = node.text(separator=" ").strip()
     return text.endswith(("?", "？", "؟")) or len(text.split()) > MIN_PANEL_WORDS
 
 
@@ -276,6 +277,13 @@ def _is_formula_copy(node: LexborNode) -> bool:
             return "Math/MathML" in (case.attributes.get("required-namespace") or "")
         case = case.prev
     return False
+
+
+def _contains_formula(node: LexborNode | None) -> bool:
+    """Return whether an element is or contains a formula, or a script that shows one."""
+    if node is None or not node.tag or node.tag.startswith(("-", "!")):
+        return False
+    return node.tag in ("math", "script") or node.css_first("math, script") is not None
 
 
 def _has_formula(node: LexborNode | None) -> bool:
