@@ -1,5 +1,7 @@
 """Parts of workbooks other than the values of cells: each kind of content is read, or named with its count."""
 
+import io
+import random
 import zipfile
 from pathlib import Path
 
@@ -8,6 +10,9 @@ import pytest
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats import spreadsheets
 from app.ingestion.parsers.formats.workbooks.rich_texts import read_rich_texts
+from app.ingestion.parsers.formats.workbooks.sheet_parts import read_sheet_parts
+from app.ingestion.parsers.formats.workbooks.sheet_scan import iter_row_details, scan_sheet
+from app.ingestion.parsers.formats.workbooks.xls_workbook import read_xls_workbook
 from app.ingestion.parsers.toolkit.ooxml import Package
 from app.ingestion.types import ParsedDocument
 from tests.ingestion.parsers.workbooks import LINKS, MAIN, PACKAGE_LINKS, sheet, worksheet, write
@@ -222,3 +227,50 @@ def test_workbook_member_names_without_case_and_with_backslashes_are_read(
             content = STYLES.encode() if name.endswith("styles.xml") else old.read(name)
             new.writestr(name.lower().replace("/", "\\"), content)
     assert "00007" in texts(spreadsheets.parse(path, options))
+
+
+def test_xls_formats_and_errors_are_read_as_in_xlsx(samples: Path, options: ParseOptions) -> None:
+    old, new = (spreadsheets.parse(samples / f"workbook.{suffix}", options) for suffix in ("xls", "xlsx"))
+    assert texts(old) == texts(new)
+    assert "36:30 | #DIV/0!" in texts(old)
+
+
+def test_xls_stream_name_in_capitals_is_read(samples: Path, tmp_path: Path, options: ParseOptions) -> None:
+    path = tmp_path / "capitals.xls"
+    data = (samples / "workbook.xls").read_bytes()
+    path.write_bytes(data.replace("Workbook".encode("utf-16-le"), "WORKBOOK".encode("utf-16-le")))
+    assert "#DIV/0!" in texts(spreadsheets.parse(path, options))
+
+
+def test_xls_damaged_records_raise_no_other_error(samples: Path, tmp_path: Path, options: ParseOptions) -> None:
+    generator = random.Random(27)
+    original = (samples / "workbook.xls").read_bytes()
+    for _ in range(150):
+        data = bytearray(original)
+        for _ in range(20):
+            data[generator.randrange(len(data))] = generator.randrange(256)
+        assert all(isinstance(code, str) for code in read_xls_workbook(bytes(data)).formats)
+
+
+def test_workbook_hostile_xml_takes_linear_time(tmp_path: Path) -> None:
+    for piece in (
+        b"<c ",
+        b"<f>",
+        b"<row><c><f>",
+        b'<c r="A1" s="1">',
+        b'<c t="e"><f>',
+        b"<hyperlink ",
+        b"</sheetData>",
+    ):
+        data = b"<sheetData>" + piece * (4_000_000 // len(piece))
+        summaries = list(scan_sheet(io.BytesIO(data)))
+        details = sum(1 for _ in iter_row_details(io.BytesIO(data), frozenset({1})))
+        read_sheet_parts(empty_package(tmp_path), "/xl/sheet1.xml", summaries[-1].tail + piece * 100_000)
+        assert details <= 1
+
+
+def empty_package(directory: Path) -> Package:
+    path = directory / "empty.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a", "")
+    return Package(zipfile.ZipFile(path))

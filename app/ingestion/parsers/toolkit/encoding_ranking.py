@@ -113,6 +113,8 @@ _CANDIDATES = _list_candidates(
     ("mac_greek", "el", 4.0),
     ("mac_turkish", "tr", 4.0),
     ("cp866", "ru bg", 1.0),
+    ("cp855", _CYRILLIC, 3.5),
+    ("johab", "ko", 3.0),
     ("cp850", _WESTERN, 3.0),
     ("cp437", _WESTERN, 3.5),
     ("cp852", _CENTRAL, 3.5),

@@ -85,7 +85,9 @@ class XlsxSource:
             unread.counts[code] += sum("records" not in part for part in parts)
         if self._workbook.part == _BINARY_WORKBOOK:
             parts = self._workbook.package.list_parts("/xl/worksheets/")
-            unread.counts[WarningCode.NUMBER_FORMATS_NOT_READ] += sum(part.endswith(".bin") for part in parts)
+            unread.counts[WarningCode.NUMBER_FORMATS_NOT_READ] += sum(
+                "/sheet" in part and part.endswith(".bin") for part in parts
+            )
 
 
 def scan_sheets(path: Path) -> dict[str, SheetSummary]:
