@@ -53,13 +53,17 @@ def needs_rulings(lines: Sequence[TextLine], groups: Sequence[LayoutGroup]) -> b
         for group in groups
         if group.table is not None and _is_clear(group.table)
     ]
+    shared = {bottom for bottom, count in Counter(bottoms).items() if count > 1}
+    shared = {bottom for bottom in shared if not any(top <= bottom <= end + 1 for top, end in clear)}
+    if len(shared) < MIN_ALIGNED_ROWS:
+        return False
     rows: dict[int, list[TextLine]] = {}
     for line, bottom in zip(lines, bottoms, strict=True):
-        if not any(top <= bottom <= end + 1 for top, end in clear):
+        if bottom in shared:
             rows.setdefault(bottom, []).append(line)
     places = Counter[tuple[int, int]]()
     for row in rows.values():
-        if len(row) > 1 and _has_cells(row):
+        if _has_cells(row):
             leftmost = min(line.x0 for line in row)
             places.update({key for line in row if line.x0 > leftmost for key in _list_places(line)})
     return any(count >= MIN_ALIGNED_ROWS for count in places.values())

@@ -1,7 +1,8 @@
 """Ruling lines of a PDF page, and the grids that they form."""
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,10 +12,16 @@ MAX_LINES = 500
 """Maximum number of segments and of whole lines in one direction. A page with more has a drawing, not a table."""
 
 MAX_CONTENT_BYTES = 4_000_000
+MIN_CONTENT_BYTES = 2000
+"""Size in bytes from which the content of a page has its lines itself, not in the forms that it uses."""
+
+MAX_THIN_RATIO = 0.05
 MIN_LENGTH = 4.0
 MAX_THICKNESS = 3.0
 _NEAR = 2.5
 """Distance in points below which lines are one line, and below which ends touch a line."""
+
+_LINE_OPERATOR = re.compile(rb" l\s")
 
 
 class Segment(NamedTuple):
@@ -105,12 +112,56 @@ def read_rulings(page: Any) -> Rulings:
         The lines; none if the page has more content or more lines than a page with tables.
     """
     rulings = Rulings()
-    if len(page.read_contents()) > MAX_CONTENT_BYTES:
+    content = page.read_contents()
+    if len(content) > MAX_CONTENT_BYTES or (len(content) > MIN_CONTENT_BYTES and not _has_crossing_lines(content)):
         return rulings
     page.get_cdrawings(callback=rulings.add_path)
     if len(rulings.horizontal) + len(rulings.vertical) > MAX_SEGMENTS:
         return Rulings()
     return rulings
+
+
+def _has_crossing_lines(content: bytes) -> bool:
+    """Return whether the content of a page draws lines in two directions, in the coordinates of its operators.
+
+    The test is much faster than drawing the page. Areas that clip other content are no lines. A page that uses images
+    or forms passes the test, because forms may have the lines.
+    """
+    if b" Do" in content:
+        return True
+    wide = tall = 0
+    for width, height in _iter_extents(content):
+        wide += height <= MAX_THIN_RATIO * width
+        tall += width <= MAX_THIN_RATIO * height
+        if min(width, height) > MAX_THIN_RATIO * max(width, height):
+            wide, tall = wide + 1, tall + 1
+        if wide + tall >= 3 and wide and tall:
+            return True
+    return False
+
+
+def _iter_extents(content: bytes) -> Iterator[tuple[float, float]]:
+    """Yield the width and the height of the rectangles and of the straight lines in the content of a page."""
+    pieces = content.split(b" re", MAX_LINES)
+    for piece, following in pairwise(pieces):
+        if not following[:4].lstrip().startswith(b"W"):
+            *_, width, height = [0.0, 0.0, *_read_operands(piece)]
+            yield abs(width), abs(height)
+    for piece in _LINE_OPERATOR.split(content, MAX_LINES)[:-1]:
+        operands = _read_operands(piece)
+        if len(operands) == 4:
+            x0, y0, x1, y1 = operands
+            if min(abs(x1 - x0), abs(y1 - y0)) <= MAX_THIN_RATIO * max(abs(x1 - x0), abs(y1 - y0)):
+                yield abs(x1 - x0), abs(y1 - y0)
+
+
+def _read_operands(piece: bytes) -> list[float]:
+    """Return the last four numbers before an operator; none if there are fewer."""
+    words = [word for word in piece[-100:].split() if word not in (b"m", b"l")][-4:]
+    try:
+        return [float(word) for word in words]
+    except ValueError:
+        return []
 
 
 def find_grids(rulings: Rulings) -> list[RuledGrid]:

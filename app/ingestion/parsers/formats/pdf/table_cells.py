@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -70,6 +71,7 @@ class Cell(NamedTuple):
     text: str
 
 
+@lru_cache(maxsize=4096)
 def is_value(text: str) -> bool:
     """Return whether a cell is a number, possibly with a unit, or a sign for a missing number."""
     if len(text) > MAX_VALUE_CHARACTERS:

@@ -45,6 +45,9 @@ def read_row(row: Sequence[TextLine]) -> PrintedRow:
     Returns:
         The row with its cells.
     """
+    if len(row) == 1 and row[0].text.isprintable():  # faster than the general case
+        line = row[0]
+        return PrintedRow((Cell(line.x0, line.x1, line.text.strip()),), line, False)
     line = join_pieces(row)
     cells = read_cells(row) if len(row) > 1 else []
     if len(cells) < 2:

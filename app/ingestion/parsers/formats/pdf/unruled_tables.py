@@ -8,6 +8,7 @@ from app.ingestion.parsers.formats.pdf.table_cells import Cell, is_value, is_yea
 from app.ingestion.parsers.formats.pdf.table_columns import Columns
 from app.ingestion.parsers.formats.pdf.table_heads import build_head
 from app.ingestion.parsers.formats.pdf.table_lines import (
+    MAX_NOTE_LINES,
     find_notes_end,
     is_address,
     is_continued,
@@ -22,6 +23,7 @@ from app.ingestion.parsers.formats.pdf.text_line import TextLine, join_pieces
 MIN_TEXT_ROWS = 3
 """Minimum number of rows of a table without numbers."""
 
+MAX_COLUMNS = 60
 MAX_LABEL_CHARACTERS = 110
 MAX_LABEL_ROWS = 4
 """Maximum number of rows with a label only between two rows with several cells."""
@@ -76,7 +78,9 @@ class _TableFinder:
         self._previous = context.previous
         self._ruled_tables = context.ruled_tables
         self._floor = 0
-        self._contents_end = 0
+        self._rejected_end = 0
+        self._run_end = 0
+        self._body = -1
 
     def find_tables(self) -> list[TableLocation]:
         locations: list[TableLocation] = []
@@ -88,9 +92,11 @@ class _TableFinder:
             elif row.is_single:
                 table = None
             else:
-                table = self._build_table(index, self._find_run_end(index))
+                if index >= self._run_end:
+                    self._run_end = self._find_run_end(index)
+                table = self._build_table(index, self._run_end)
             if table is None:
-                index = max(index + 1, self._contents_end)
+                index = max(index + 1, self._rejected_end)
                 continue
             if locations and self._is_part(locations[-1], table):
                 upper = locations.pop()
@@ -130,9 +136,10 @@ class _TableFinder:
     def _locate(self, table: PageTable, start: int, end: int) -> TableLocation:
         """Add the footnotes to a table, and return its place."""
         limit = end
-        while limit < len(self._rows) and self._rows[limit].is_single and self._rows[limit].line.block >= 0:
+        most = min(len(self._rows), end + MAX_NOTE_LINES + 1)
+        while limit < most and self._rows[limit].is_single and self._rows[limit].line.block >= 0:
             limit += 1
-        notes_end = find_notes_end([row.line for row in self._rows[:limit]], end)
+        notes_end = end - 1 + find_notes_end([row.line for row in self._rows[end - 1 : limit]], 1)
         table.notes = [row.line for row in self._rows[end:notes_end]]
         return TableLocation(start, notes_end, table)
 
@@ -183,15 +190,18 @@ class _TableFinder:
         return len(cell.text) <= MAX_LABEL_CHARACTERS and cell.x1 <= value_left + row.line.size
 
     def _build_table(self, start: int, end: int) -> TableLocation | None:
-        body = next((index for index in range(start, end) if self._is_body(index)), None)
-        if body is None:
+        if self._body < start:
+            self._body = next((index for index in range(start, end) if self._is_body(index)), end)
+        body = self._body
+        if body >= end:
             return self._build_text_table(start, end)
         columns, end, matches = self._find_columns(body, end)
         value_rows = sum(self._rows[index].has_values for index in matches)
-        if value_rows < 2 and not self._is_supported(start, body, columns):
+        if len(columns) > MAX_COLUMNS or (value_rows < 2 and not self._is_supported(start, body, columns)):
+            self._rejected_end = body + 1 if len(columns) <= MAX_COLUMNS else end
             return None
         if self._is_contents(list(matches)):
-            self._contents_end = end
+            self._rejected_end = end
             return None
         columns.merge_alternatives(list(matches.values()), self._rows[body].line.size)
         return self._finish_table(start, body, end, columns)
@@ -228,7 +238,7 @@ class _TableFinder:
             row = self._rows[index]
             if row.is_single:
                 continue
-            match = columns.match(row.cells)
+            match = columns.match(row.cells) if len(columns) <= MAX_COLUMNS else None
             is_body = self._is_body(index)
             if match is None or (len(matches) > 1 and not is_body and self._is_new_head(index, columns)):
                 end = self._strip_labels(body, index)
@@ -273,14 +283,17 @@ class _TableFinder:
             row = self._rows[index]
             if row.is_single:
                 continue
-            match = columns.match(row.cells)
+            match = columns.match(row.cells) if len(columns) <= MAX_COLUMNS else None
             if match is None:
                 end = index
                 break
             columns.add(row.cells, match)
             matches.append(index)
         end = self._strip_labels(start, end)
-        if len(matches) < MIN_TEXT_ROWS or not self._is_text_table(matches, columns):
+        if len(matches) < MIN_TEXT_ROWS:
+            return None
+        if len(columns) > MAX_COLUMNS or not self._is_text_table(matches, columns):
+            self._rejected_end = end
             return None
         return self._finish_table(start, start + 1, end, columns)
 
@@ -288,9 +301,8 @@ class _TableFinder:
         cells = [cell for index in indexes for cell in self._rows[index].cells]
         if sum(len(cell.text) for cell in cells) > 40 * len(cells):
             return False
-        if any(is_address(cell.text) for cell in cells) or 2 * sum(is_form_entry(cell.text) for cell in cells) > len(
-            cells
-        ):
+        form_entries = sum(is_form_entry(cell.text) for cell in cells)
+        if 2 * form_entries > len(cells) or any(is_address(cell.text) for cell in cells):
             return False
         size = self._rows[indexes[0]].line.size
         aligned = sum(self._is_aligned(cell, columns, size) for cell in cells)
