@@ -11,6 +11,9 @@ from app.ingestion.parsers.formats.pdf.table_text import TableRow
 from app.ingestion.parsers.formats.pdf.text_line import TextLine, join_pieces
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 
+MAX_PIECES = 150
+"""Maximum number of pieces in a row of a table. A row with more pieces is read as one cell."""
+
 
 class PrintedRow(NamedTuple):
     """Row of pieces at the same height.
@@ -49,7 +52,7 @@ def read_row(row: Sequence[TextLine]) -> PrintedRow:
         line = row[0]
         return PrintedRow((Cell(line.x0, line.x1, line.text.strip()),), line, False)
     line = join_pieces(row)
-    cells = read_cells(row) if len(row) > 1 else []
+    cells = read_cells(row) if 1 < len(row) <= MAX_PIECES else []
     if len(cells) < 2:
         text = line.text.strip()
         is_visible = text.isprintable() or bool(clean_line(text))

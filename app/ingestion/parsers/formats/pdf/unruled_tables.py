@@ -136,8 +136,8 @@ class _TableFinder:
     def _locate(self, table: PageTable, start: int, end: int) -> TableLocation:
         """Add the footnotes to a table, and return its place."""
         limit = end
-        most = min(len(self._rows), end + MAX_NOTE_LINES + 1)
-        while limit < most and self._rows[limit].is_single and self._rows[limit].line.block >= 0:
+        last_limit = min(len(self._rows), end + MAX_NOTE_LINES + 1)
+        while limit < last_limit and self._rows[limit].is_single and self._rows[limit].line.block >= 0:
             limit += 1
         notes_end = end - 1 + find_notes_end([row.line for row in self._rows[end - 1 : limit]], 1)
         table.notes = [row.line for row in self._rows[end:notes_end]]
