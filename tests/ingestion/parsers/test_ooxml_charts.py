@@ -5,7 +5,8 @@ from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.toolkit.blocks import BlockList
-from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart
+from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, add_extended_chart
+from app.ingestion.types import CorruptFile
 from tests.ingestion.parsers.word import NAMESPACES
 
 
@@ -71,3 +72,44 @@ def test_chart_axes_and_bubble_sizes_are_read(options: ParseOptions) -> None:
         "Year; Cars",
         "| | A | A size |\n| --- | --- | --- |\n| 1 | 1 | 1 |",
     ]
+
+
+EXTENDED = "http://schemas.microsoft.com/office/drawing/2014/chartex"
+
+
+def read_extended(content: str, options: ParseOptions) -> list[str]:
+    blocks = BlockList(options)
+    root = etree.fromstring(f'<cx:chartSpace {NAMESPACES} xmlns:cx="{EXTENDED}">{content}</cx:chartSpace>')
+    add_extended_chart(root, blocks)
+    return [block.text for block in blocks.blocks]
+
+
+def level(*values: str, code: str = "") -> str:
+    points = "".join(f'<cx:pt idx="{index}">{value}</cx:pt>' for index, value in enumerate(values))
+    return f'<cx:lvl formatCode="{code}">{points}</cx:lvl>'
+
+
+def test_extended_chart_title_categories_and_values_are_read(options: ParseOptions) -> None:
+    data = (
+        f'<cx:chartData><cx:data id="0"><cx:strDim type="cat">{level("Rent", "Fuel")}</cx:strDim>'
+        f'<cx:numDim type="val">{level("0.5", "0.25", code="0%")}</cx:numDim></cx:data></cx:chartData>'
+    )
+    title = "<cx:title><cx:tx><cx:rich><a:p><a:r><a:t>Costs</a:t></a:r></a:p></cx:rich></cx:tx></cx:title>"
+    series = '<cx:series><cx:tx><cx:txData><cx:v>2026</cx:v></cx:txData></cx:tx><cx:dataId val="0"/></cx:series>'
+    plot = f"<cx:plotArea><cx:plotAreaRegion>{series}</cx:plotAreaRegion></cx:plotArea>"
+    assert read_extended(f"{data}<cx:chart>{title}{plot}</cx:chart>", options) == [
+        "Costs",
+        "| | 2026 |\n| --- | --- |\n| Rent | 50% |\n| Fuel | 25% |",
+    ]
+
+
+def test_extended_chart_levels_of_categories_are_joined(options: ParseOptions) -> None:
+    levels = level("Berlin", "Rome") + level("Germany", "Italy")
+    data = f"<cx:strDim>{levels}</cx:strDim><cx:numDim>{level('1', '2')}</cx:numDim>"
+    texts = read_extended(f'<cx:chartData><cx:data id="0">{data}</cx:data></cx:chartData><cx:chart/>', options)
+    assert texts == ["| | Series 1 |\n| --- | --- |\n| Germany Berlin | 1 |\n| Italy Rome | 2 |"]
+
+
+def test_extended_chart_without_a_chart_is_corrupt(options: ParseOptions) -> None:
+    with pytest.raises(CorruptFile):
+        read_extended("", options)

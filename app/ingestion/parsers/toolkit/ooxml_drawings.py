@@ -76,6 +76,8 @@ def _list_plot_tables(plot: Element, start: date) -> list[list[list[str]]]:
 
 
 def _build_rows(labels: dict[int, str], headers: list[str], columns: list[dict[int, str]]) -> list[list[str]]:
+    """Return the rows of a table. A series without a name gets the name that Office shows for it."""
+    headers = [headers[0], *(name or f"Series {number}" for number, name in enumerate(headers[1:], start=1))]
     indexes = sorted({index for column in (labels, *columns) for index in column})
     return [
         headers,
@@ -111,6 +113,55 @@ def _format_number(text: str, code: str, start: date) -> str:
         return f"{number * 100:.15g}%" if _PERCENT_CODE.fullmatch(code) else f"{number:.15g}"
     except (ValueError, OverflowError):
         return text
+
+
+def add_extended_chart(root: Element, blocks: BlockList, *, slide: int | None = None) -> None:
+    """Add the title and the values of a chart of Office 2016, such as a waterfall or a treemap.
+
+    Args:
+        root: Root element of an extended chart part.
+        blocks: Blocks of the document.
+        slide: Slide number from 1; None if the format has no slides.
+
+    Raises:
+        CorruptFile: The part has no chart.
+        TextTooLong: The document has more characters or nodes than the limits allow.
+    """
+    chart = find_child(root, "cx:chart")
+    if chart is None:
+        raise CorruptFile
+    title = "".join(iter_texts(find_child(chart, "cx:title"), "a:t", "cx:v"))
+    blocks.add(BlockKind.PARAGRAPH, title, slide=slide)
+    regions = iter_children(find_child(chart, "cx:plotArea", "cx:plotAreaRegion"), "cx:series")
+    names = {
+        get_attribute(find_child(series, "cx:dataId"), "val"): "".join(iter_texts(find_child(series, "cx:tx"), "cx:v"))
+        for series in regions
+    }
+    for data in iter_children(find_child(root, "cx:chartData"), "cx:data"):
+        labels: dict[int, str] = {}
+        columns = []
+        for dimension in iter_children(data, "cx:strDim", "cx:numDim"):
+            points = _read_extended_points(dimension)
+            if get_tag(dimension) == "cx:strDim":
+                labels = labels or points
+            else:
+                columns.append(points)
+        headers = ["", names.get(get_attribute(data, "id"), ""), *[""] * (len(columns) - 1)]
+        blocks.add(BlockKind.TABLE, format_markdown_table(_build_rows(labels, headers, columns)), slide=slide)
+
+
+def _read_extended_points(dimension: Element) -> dict[int, str]:
+    """Return the values of a dimension by index. The levels of a category follow each other, the outermost first."""
+    points: dict[int, str] = {}
+    for level in iter_children(dimension, "cx:lvl"):
+        code = get_attribute(level, "formatCode")
+        for point in iter_children(level, "cx:pt"):
+            index = get_int_attribute(point, "idx")
+            if index is not None:
+                text = point.text or ""
+                text = _format_number(text, code, _EPOCH) if get_tag(dimension) == "cx:numDim" else text
+                points[index] = f"{text} {points[index]}" if index in points else text
+    return points
 
 
 def read_diagram_lines(root: Element) -> list[str]:

@@ -8,12 +8,13 @@ from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.image_list import ImageList
 from app.ingestion.parsers.toolkit.ooxml import Element, Package, Relationship
-from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, read_diagram_lines
+from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, add_extended_chart, read_diagram_lines
 from app.ingestion.parsers.toolkit.unread_content import UnreadContent
 from app.ingestion.types import BlockKind, CorruptFile, EncodedImage
 from app.warnings import WarningCode
 
 _HTML_EXTENSIONS = (".html", ".htm", ".xhtml")
+_CHART_READERS = {"chart": add_chart, "chartEx": add_extended_chart}
 _TEXT_EXTENSIONS = (".txt",)
 
 
@@ -108,9 +109,9 @@ class Attachments:
             self._blocks.add(BlockKind.PARAGRAPH, text)
 
     def _add_drawing(self, root: Element, kind: str) -> None:
-        if kind == "chart":
+        if kind in _CHART_READERS:
             try:
-                add_chart(root, self._blocks)
+                _CHART_READERS[kind](root, self._blocks)
             except CorruptFile:
                 self._unread.image_count += 1
         for line in read_diagram_lines(root):

@@ -36,7 +36,7 @@ _REFERENCES = {
     "w:endnoteReference": "endnotes",
     "w:commentReference": "comments",
 }
-_IMAGES = frozenset({"pic:pic", "v:imagedata", "cx:chart"})
+_IMAGES = frozenset({"pic:pic", "v:imagedata"})
 _UNREAD_KINDS = MappingProxyType(
     {
         "w:subDoc": (WarningCode.EMBEDDED_DOCUMENTS_NOT_READ, ""),
@@ -308,7 +308,7 @@ class _DocxContentReader:
             self._content.image_ids.append(get_attribute(blip, "embed") or get_attribute(element, "id"))
             if kind == "v:imagedata":
                 self._add_alt_text(get_attribute(element.getparent(), "alt"))
-        elif kind == "c:chart":
+        elif kind in ("c:chart", "cx:chart"):
             self._content.drawing_ids.append(get_attribute(element, "id"))
         elif kind == "dgm:relIds":
             self._content.drawing_ids.append(get_attribute(element, "dm"))

@@ -27,7 +27,7 @@ from app.ingestion.parsers.toolkit.ooxml import (
     iter_children,
     iter_texts,
 )
-from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, read_diagram_lines
+from app.ingestion.parsers.toolkit.ooxml_drawings import add_chart, add_extended_chart, read_diagram_lines
 from app.ingestion.parsers.toolkit.table_grid import TableGrid
 from app.ingestion.parsers.toolkit.unread_content import UnreadContent
 from app.ingestion.types import BlockKind, CorruptFile
@@ -177,6 +177,11 @@ class SlideReader:
         """Add the title and the values of a chart."""
         add_chart(self._parse_related_part(get_attribute(element, "id")), self._blocks, slide=self._slide)
 
+    def read_extended_chart(self, element: Element) -> None:
+        """Add the title and the values of a chart of Office 2016."""
+        root = self._parse_related_part(get_attribute(element, "id"))
+        add_extended_chart(root, self._blocks, slide=self._slide)
+
     def read_diagram(self, element: Element) -> None:
         """Add the lines of SmartArt."""
         for line in read_diagram_lines(self._parse_related_part(get_attribute(element, "dm"))):
@@ -254,6 +259,7 @@ _GRAPHICS: Mapping[str, Callable[[SlideReader, Element], None]] = MappingProxyTy
     {
         "a:tbl": SlideReader.read_table,
         "c:chart": SlideReader.read_chart,
+        "cx:chart": SlideReader.read_extended_chart,
         "dgm:relIds": SlideReader.read_diagram,
         "p:oleObj": SlideReader.read_object,
     }
