@@ -8,7 +8,7 @@ from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.docx import docx_parser
 from app.ingestion.types import BlockKind
 from app.warnings import ServiceWarning
-from tests.ingestion.parsers.word import formatted, p, paragraph, plain, style, styles, table, write
+from tests.ingestion.parsers.word import field, formatted, p, paragraph, plain, run, style, styles, table, write
 
 BODY = p("The car is returned with a full tank, and every missing litre costs two euros.")
 SIZES = styles(
@@ -60,6 +60,8 @@ def test_docx_bold_or_large_line_is_a_heading(line: str, path: Path, options: Pa
         bold("12 January 2026"),
         bold("January 12, 2026"),
         bold("2026-01-12"),
+        bold("Note: fuel"),
+        bold("E = mc and more"),
         bold("• Fuel"),
         bold("1234"),
         bold("word " * 30),
@@ -117,3 +119,9 @@ def test_docx_contents_control_is_recognized(path: Path, options: ParseOptions) 
     body = contents + p("Fuel", style("Heading1")) + BODY + p("Fuel")
     document = docx_parser.parse(write(path, body, SIZES), options)
     assert [block.text for block in document.blocks if block.text.startswith("Fuel")] == ["Fuel", "Fuel"]
+
+
+def test_docx_bold_line_with_a_link_is_a_heading_without_its_address(path: Path, options: ParseOptions) -> None:
+    code = run('<w:instrText>HYPERLINK "https://example.org/a"</w:instrText>')
+    link = paragraph(field("begin"), code, field("separate"), formatted("Fuel", "<w:b/>"), field("end"))
+    assert read_headings(path, options, BODY, link, BODY, BODY) == [(1, "Fuel")]

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from app.ingestion.parsers.toolkit.links import strip_addresses
+from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import Block, BlockKind
 
 _TABLE_CAPTION = re.compile(
@@ -34,9 +36,9 @@ _MAX_HEADING_RUN = 2
 _MAX_ENTRY_CHARACTERS = 500
 _LARGE = 1.2
 _MIN_PARAGRAPHS_PER_HEADING = 40
-_DATE = re.compile(
+_DATE_LINE = re.compile(
     r"(?:\w+,? )?(?:\d{1,2}\.? \w+,? \d{4}|\w+ \d{1,2}(?:st|nd|rd|th)?,? \d{4}|\w+ \d{4}"
-    r"|\d{1,4}[./-]\d{1,2}[./-]\d{1,4})",
+    r"|\d{1,4}[./-]\d{1,2}[./-]\d{1,4})\Z",
 )
 _WORDS = re.compile(r"\w+")
 _NUMBERS_AROUND = re.compile(r"^(?:\d+[\d.]*\s+)|(?:\s+(?:\d+|[ivxl]+))+$", re.IGNORECASE)
@@ -85,7 +87,8 @@ class BlockRoles:
                 lines = [*captions.get(index, ()), block.text, *footers.get(index, ())]
                 block = replace(block, text="\n".join(lines))
             elif index in levels:
-                block = replace(block, kind=BlockKind.HEADING, level=levels[index])
+                heading = clean_line(strip_addresses(block.text))
+                block = replace(block, kind=BlockKind.HEADING, text=heading, level=levels[index])
             result.append(block)
         return result, len(removed)
 
@@ -171,9 +174,9 @@ class BlockRoles:
             return False
         words = text.split()
         is_short = len(text) <= _MAX_HEADING_CHARACTERS and len(words) <= _MAX_HEADING_WORDS and "\n" not in text
-        if not is_short or text[-1] in ".;,…" or text[0] in "•–-*" or index in self.captions:
+        if not is_short or text[-1] in ".;,…" or text[0] in "•–-*" or "=" in text or index in self.captions:
             return False
-        if _TABLE_CAPTION.match(text) or _OTHER_CAPTION.match(text) or _DATE.fullmatch(text):
+        if any(pattern.match(text) for pattern in (_TABLE_CAPTION, _OTHER_CAPTION, _TABLE_NOTE, _DATE_LINE)):
             return False
         return sum(character.isalpha() for character in text) >= 2
 

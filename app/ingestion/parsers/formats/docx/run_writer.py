@@ -108,7 +108,7 @@ class RunWriter:
         if text and not self.is_silent:
             self._flush_break()
             self._text.add_apart(text)
-            self._has_text = True
+            self._has_text = self._has_plain_text = True
 
     def end_number(self) -> None:
         """Keep the next text apart from a number before it."""
