@@ -9,7 +9,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import IO, Any
 
 from lxml import etree  # type: ignore[import-untyped]  # lxml ships no types
@@ -206,15 +205,23 @@ def get_tag(element: Element) -> str:
     The prefix is the same for the transitional and the strict dialect of Office Open XML. An element of an unknown
     namespace has no prefix. A node that is not an element has an empty name.
     """
-    tag = element.tag
-    return _add_prefix(tag) if isinstance(tag, str) else ""
+    return _TAG_NAMES[element.tag]
 
 
-@lru_cache(maxsize=4096)
-def _add_prefix(tag: str) -> str:
-    namespace, _, local = tag.removeprefix("{").rpartition("}")
-    prefix = _PREFIXES.get(namespace)
-    return f"{prefix}:{local}" if prefix else local
+class _TagNames(dict[Any, str]):
+    """Names of tags with their usual prefix, found once for each tag."""
+
+    def __missing__(self, tag: Any) -> str:
+        namespace, _, local = tag.removeprefix("{").rpartition("}") if isinstance(tag, str) else ("", "", "")
+        prefix = _PREFIXES.get(namespace)
+        name = f"{prefix}:{local}" if prefix else local
+        if len(self) < _MAX_TAG_NAMES:
+            self[tag] = name
+        return name
+
+
+_MAX_TAG_NAMES = 4096
+_TAG_NAMES = _TagNames()
 
 
 def get_attribute(element: Element | None, local_name: str) -> str:
@@ -246,7 +253,14 @@ def find_child(element: Element | None, *tags: str) -> Element | None:
     Each step goes to the first child with the next tag.
     """
     for tag in tags:
-        element = next(iter_children(element, tag), None)
+        if element is None:
+            return None
+        for item in element:
+            if _TAG_NAMES[item.tag] == tag:
+                element = item
+                break
+        else:
+            return None
     return element
 
 

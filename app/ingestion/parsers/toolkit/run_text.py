@@ -45,7 +45,8 @@ class RunText:
         """
         if not text:
             return
-        self._end_ruby()
+        if self._ruby:
+            self._end_ruby()
         if position is not self._position:
             self._end_position()
             self._position = position

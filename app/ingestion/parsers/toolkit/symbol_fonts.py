@@ -1,6 +1,7 @@
 """Characters of symbol fonts, such as Wingdings: a tick that a file stores as a letter becomes a tick."""
 
 import re
+from functools import lru_cache
 from types import MappingProxyType
 
 from app.ingestion.parsers.toolkit import symbol_font_tables as tables
@@ -18,6 +19,7 @@ _TABLES = MappingProxyType(
         "monotypesorts": tables.ZAPFDINGBATS,
     }
 )
+_MAX_NAME_CHARACTERS = 100
 _NOT_IN_NAME = re.compile(r"[^a-z0-9]+")
 _PRIVATE_START, _PRIVATE_END = 0xF020, 0xF0FF
 _PRIVATE = re.compile(f"[{chr(_PRIVATE_START)}-{chr(_PRIVATE_END)}]")
@@ -27,7 +29,7 @@ _FONTLESS = {0xB7: "•", 0xA7: "▪", 0xA8: "☐", 0xD8: "➢", 0xFB: "✗", 0x
 
 def is_symbol_font(font: str) -> bool:
     """Return whether a font has symbols in the place of letters. Case, spaces and hyphens of its name are ignored."""
-    return _normalize_name(font) in _TABLES
+    return _find_table(font) is not None
 
 
 def find_symbol(font: str, code: int) -> str:
@@ -41,7 +43,7 @@ def find_symbol(font: str, code: int) -> str:
         The character. It is empty if the font or the code is unknown.
     """
     index = (code - 0xF000 if _PRIVATE_START <= code <= _PRIVATE_END else code) - tables.FIRST_CODE
-    table = _TABLES.get(_normalize_name(font))
+    table = _find_table(font)
     if table is None:
         return _FONTLESS.get(code - 0xF000, "")
     character = table[index] if 0 <= index < len(table) else tables.MISSING
@@ -58,8 +60,8 @@ def replace_symbols(text: str, font: str) -> tuple[str, int]:
     Returns:
         The text, and the number of characters that are unknown. Unknown characters are left out.
     """
-    is_symbol = is_symbol_font(font)
-    if not is_symbol and not _PRIVATE.search(text):
+    is_symbol = font != "" and is_symbol_font(font)
+    if not is_symbol and (text.isascii() or not _PRIVATE.search(text)):
         return text, 0
     parts, unknown_count = [], 0
     for character in text:
@@ -74,5 +76,6 @@ def replace_symbols(text: str, font: str) -> tuple[str, int]:
     return "".join(parts), unknown_count
 
 
-def _normalize_name(font: str) -> str:
-    return _NOT_IN_NAME.sub("", font.lower())
+@lru_cache(maxsize=256)
+def _find_table(font: str) -> str | None:
+    return _TABLES.get(_NOT_IN_NAME.sub("", font.lower()[:_MAX_NAME_CHARACTERS]))

@@ -4,6 +4,7 @@ import re
 import zipfile
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from app.ingestion.parsers import ParseOptions
@@ -110,7 +111,9 @@ class _DocxReader:
         styles = self._load_optional_part("styles")
         self._styles = Styles(styles)
         self._formats = RunFormats(styles)
-        self._numbering = Numbering(self._load_optional_part("numbering"))
+        numbering = Numbering(self._load_optional_part("numbering"))
+        # A function without the reader: the reader and its contexts must not refer to each other in a circle.
+        self._count_label = partial(_count_label, self._styles, numbering)
         self._unread = UnreadContent()
         self._context = self._create_context(main)
         self._contexts: dict[str, ReadingContext] = {}
@@ -170,9 +173,6 @@ class _DocxReader:
 
     def _load_optional_part(self, kind: str) -> Element | None:
         return self._package.parse_optional_part(self._target_by_kind.get(kind))
-
-    def _count_label(self, properties: Element | None) -> str | None:
-        return self._numbering.count_paragraph(*self._styles.find_numbering(properties))
 
     def _read_element(self, element: Element) -> None:
         kind = get_tag(element)
@@ -326,6 +326,11 @@ class _DocxReader:
             lines += [line for line in clean_text(text).split("\n") if not is_page_number(line)]
         self._blocks.add(BlockKind.PARAGRAPH, "\n".join(dict.fromkeys(lines)))
         self._read_notes(notes)
+
+
+def _count_label(styles: Styles, numbering: Numbering, properties: Element | None) -> str | None:
+    """Count a paragraph, and return its label; None if it is in no list."""
+    return numbering.count_paragraph(*styles.find_numbering(properties))
 
 
 def _is_contents_control(element: Element) -> bool:

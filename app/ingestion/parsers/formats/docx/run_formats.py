@@ -17,6 +17,8 @@ from app.ingestion.parsers.toolkit.run_text import Position
 _MAX_ANCESTORS = 50
 _NOTE_STYLES = frozenset({"footnote reference", "endnote reference"})
 _SWITCHES = {"w:vanish": "is_hidden", "w:strike": "is_struck", "w:dstrike": "is_doubly_struck", "w:b": "is_bold"}
+_FORMAT_TAGS = frozenset({*_SWITCHES, "w:vertAlign", "w:position", "w:rFonts", "w:sz", "w:rStyle"})
+_MAX_CACHED = 10_000
 _POSITIONS = {"superscript": Position.RAISED, "subscript": Position.LOWERED}
 
 
@@ -66,6 +68,7 @@ class RunFormats:
         )
         self._by_style: dict[str, dict[str, Any]] = {}
         self._plain: dict[str, RunFormat] = {}
+        self._cached: dict[tuple[object, ...], RunFormat] = {}
 
     def read_format(self, run_properties: Element | None, paragraph_style: str) -> RunFormat:
         """Return the format of a run.
@@ -80,9 +83,15 @@ class RunFormats:
             if plain is None:
                 plain = self._plain[paragraph_style] = RunFormat(**self._read_paragraph_style(paragraph_style))
             return plain
-        own = _read_properties(run_properties)
-        style = own.pop("style", "")
-        return RunFormat(**{**self._read_paragraph_style(paragraph_style), **self._read_style(style), **own})
+        key = (paragraph_style, *_list_format_keys(run_properties))
+        cached = self._cached.get(key)
+        if cached is None:
+            own = _read_properties(run_properties)
+            style = own.pop("style", "")
+            cached = RunFormat(**{**self._read_paragraph_style(paragraph_style), **self._read_style(style), **own})
+            if len(self._cached) < _MAX_CACHED:
+                self._cached[key] = cached
+        return cached
 
     def _read_paragraph_style(self, identifier: str) -> dict[str, Any]:
         return {**self._defaults, **self._read_style(identifier)}
@@ -109,6 +118,11 @@ class RunFormats:
             merged["is_note_mark"] = True
         self._by_style[identifier] = merged
         return merged
+
+
+def _list_format_keys(properties: Element) -> list[tuple[object, ...]]:
+    """Return the tag and the attributes of each property that is a part of the format."""
+    return [(element.tag, *element.items()) for element in properties if get_tag(element) in _FORMAT_TAGS]
 
 
 def _read_properties(properties: Element | None) -> dict[str, Any]:

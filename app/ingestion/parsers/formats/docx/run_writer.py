@@ -82,7 +82,12 @@ class RunWriter:
     def add_symbol(self, text: str) -> None:
         """Add text at the position of the run. A small distance, or a long text, is a matter of layout."""
         position, offset = self.format.position, self.format.offset
-        if position is Position.NORMAL and abs(offset) >= _MIN_OFFSET and len(text) <= _MAX_OFFSET_CHARACTERS:
+        if (
+            offset
+            and position is Position.NORMAL
+            and abs(offset) >= _MIN_OFFSET
+            and len(text) <= _MAX_OFFSET_CHARACTERS
+        ):
             position = Position.RAISED if offset > 0 else Position.LOWERED
         self.add_text(text, position)
 
@@ -97,7 +102,8 @@ class RunWriter:
             if self._fields[-1].replaces_result:
                 return
             self._fields[-1].has_result = self._fields[-1].has_result or bool(text.strip())
-        self._flush_break()
+        if self._break:
+            self._flush_break()
         if self.is_note_mark or self.is_note_link:
             self._text.add_note_mark(text)
         else:

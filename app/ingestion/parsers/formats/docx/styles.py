@@ -37,6 +37,8 @@ class Styles:
     def __init__(self, root: Element | None) -> None:
         self._styles: dict[str, _Style] = {}
         self._default = ""
+        self._levels: dict[str, int] = {}
+        self._numberings: dict[str, tuple[int | None, int | None, str]] = {}
         for element in iter_children(root, "w:style"):
             identifier = get_attribute(element, "styleId")
             name, based_on = (get_attribute(find_child(element, tag), "val") for tag in ("w:name", "w:basedOn"))
@@ -57,12 +59,15 @@ class Styles:
         """
         outline = get_int_attribute(find_child(properties, "w:outlineLvl"), "val")
         if outline is None:
-            outline = next(self._iter_outline_levels(properties), _MAX_LEVELS)
+            style = self._get_identifier(properties)
+            if style not in self._levels:
+                self._levels[style] = next(self._iter_outline_levels(style), _MAX_LEVELS)
+            outline = self._levels[style]
         return outline + 1 if 0 <= outline < _MAX_LEVELS else 0
 
     def get_name(self, properties: Element | None) -> str:
         """Return the name of the style of a paragraph, which is English for built-in styles; else its id."""
-        identifier = get_attribute(find_child(properties, "w:pStyle"), "val") or self._default
+        identifier = self._get_identifier(properties)
         style = self._styles.get(identifier)
         return style.name or identifier if style is not None else identifier
 
@@ -83,16 +88,27 @@ class Styles:
         )
         if number is not None:
             return number, level, ""
-        for identifier, style in self._iter_style_chain(properties):
-            inherited = find_child(style.properties, "w:numPr")
-            number = get_int_attribute(find_child(inherited, "w:numId"), "val")
+        style = self._get_identifier(properties)
+        if style not in self._numberings:
+            self._numberings[style] = self._find_style_numbering(style)
+        number, inherited_level, identifier = self._numberings[style]
+        if number is None:
+            return None, None, ""
+        return number, inherited_level if level is None else level, identifier
+
+    def _find_style_numbering(self, paragraph_style: str) -> tuple[int | None, int | None, str]:
+        for identifier, style in self._iter_style_chain(paragraph_style):
+            numbering = find_child(style.properties, "w:numPr")
+            number = get_int_attribute(find_child(numbering, "w:numId"), "val")
             if number is not None:
-                level = get_int_attribute(find_child(inherited, "w:ilvl"), "val") if level is None else level
-                return number, level, identifier
+                return number, get_int_attribute(find_child(numbering, "w:ilvl"), "val"), identifier
         return None, None, ""
 
-    def _iter_outline_levels(self, properties: Element | None) -> Iterator[int]:
-        for identifier, style in self._iter_style_chain(properties):
+    def _get_identifier(self, properties: Element | None) -> str:
+        return get_attribute(find_child(properties, "w:pStyle"), "val") or self._default
+
+    def _iter_outline_levels(self, paragraph_style: str) -> Iterator[int]:
+        for identifier, style in self._iter_style_chain(paragraph_style):
             outline = get_int_attribute(find_child(style.properties, "w:outlineLvl"), "val")
             if outline is not None:
                 yield outline
@@ -101,9 +117,8 @@ class Styles:
             elif style.name.lower() == "title":
                 yield 0
 
-    def _iter_style_chain(self, properties: Element | None) -> Iterator[tuple[str, _Style]]:
-        """Yield the style of a paragraph and the styles that it is based on. Circular and very long chains end."""
-        identifier = get_attribute(find_child(properties, "w:pStyle"), "val") or self._default
+    def _iter_style_chain(self, identifier: str) -> Iterator[tuple[str, _Style]]:
+        """Yield a style and the styles that it is based on. Circular and very long chains end."""
         visited: set[str] = set()
         while identifier and identifier not in visited and len(visited) < _MAX_ANCESTORS:
             visited.add(identifier)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from types import MappingProxyType
 
 from app.ingestion.parsers.formats.docx.fields import CHECKED, UNCHECKED, join_fragment, read_link_address
@@ -53,6 +53,9 @@ _MIN_NESTED_ROWS = 3
 
 Visit = tuple[Iterator[Element], Callable[[], None] | None]
 """Children of an element to visit, and a call for their end."""
+
+_NOTHING: Visit = (iter(()), None)
+"""Visit of an element without children and without an end."""
 
 
 @dataclass(slots=True)
@@ -117,7 +120,9 @@ def read_content(element: Element, context: ReadingContext, *, has_inline_alt_te
         children, leave = stack[-1]
         item = next(children, None)
         if item is not None:
-            stack.append(reader.visit_element(item))
+            visit = reader.visit_element(item)
+            if visit is not _NOTHING:
+                stack.append(visit)
             continue
         stack.pop()
         if leave is not None:
@@ -141,16 +146,19 @@ class _DocxContentReader:
     def visit_element(self, element: Element) -> Visit:
         """Add the content of an element, and return the children to visit next, and a call for their end."""
         kind = get_tag(element)
-        if is_left_out(element, kind):
-            return iter(()), None
         if kind in _TEXT:
             self._writer.add_run_text(element.text or "")
-        elif kind in _MARKS:
+            return _NOTHING
+        if kind in _MARKS:
             self._writer.add_text(_MARKS[kind])
-        elif kind in _VISITORS:
+            return _NOTHING
+        if is_left_out(element, kind):
+            return _NOTHING
+        if kind in _VISITORS:
             return _VISITORS[kind](self, element)
-        else:
-            self._add_reference(element, kind)
+        self._add_reference(element, kind)
+        if len(element) == 0:
+            return _NOTHING
         return iter_visible_children(element, kind), None
 
     def finish(self) -> DocxContent:
@@ -173,15 +181,28 @@ class _DocxContentReader:
         return iter(element), None
 
     def visit_run(self, element: Element) -> Visit:
+        """Visit a run. The texts at its start are added at once, because most runs have nothing else."""
         writer = self._writer
         before = (writer.format, writer.muted_by)
-        writer.start_run(self._context.formats.read_format(find_child(element, "w:rPr"), self._paragraph_style))
+        first = element[0] if len(element) else None
+        properties = first if first is not None and get_tag(first) == "w:rPr" else find_child(element, "w:rPr")
+        writer.start_run(self._context.formats.read_format(properties, self._paragraph_style))
 
         def leave() -> None:
             writer.format, writer.muted_by = before
             writer.is_note_mark = False
 
-        return iter(element), leave
+        children = iter(element)
+        for child in children:
+            kind = get_tag(child)
+            if kind in _TEXT:
+                writer.add_run_text(child.text or "")
+            elif kind in _MARKS:
+                writer.add_text(_MARKS[kind])
+            elif kind != "w:rPr":
+                return chain((child,), children), leave
+        leave()
+        return _NOTHING
 
     def visit_row(self, element: Element) -> Visit:
         self._last_is_item = False
@@ -194,7 +215,7 @@ class _DocxContentReader:
         has_columns = any(next(islice(iter_table_parts(row, "w:tc"), 1, None), None) is not None for row in rows)
         if element is not self._root and len(rows) >= _MIN_NESTED_ROWS and has_columns:
             self._content.nested_tables.append(element)
-            return iter(()), None
+            return _NOTHING
         return iter(element), None
 
     def visit_symbol(self, element: Element) -> Visit:
@@ -207,7 +228,7 @@ class _DocxContentReader:
             self._writer.add_symbol(symbol)
         elif not self._writer.is_silent:
             self._context.unread.add(WarningCode.SYMBOLS_NOT_READ)
-        return iter(()), None
+        return _NOTHING
 
     def visit_equation(self, element: Element) -> Visit:
         is_display = get_tag(element) == "m:oMathPara"
@@ -216,7 +237,7 @@ class _DocxContentReader:
         self._writer.add_apart(format_equation(element))
         if is_display:
             self._writer.set_break("\n")
-        return iter(()), None
+        return _NOTHING
 
     def visit_link(self, element: Element) -> Visit:
         address, anchor = self._context.links.get(get_attribute(element, "id"), ""), get_attribute(element, "anchor")
@@ -242,11 +263,11 @@ class _DocxContentReader:
             self._writer.start_result()
         elif mark == "end":
             self._writer.end_field()
-        return iter(()), None
+        return _NOTHING
 
     def visit_field_code(self, element: Element) -> Visit:
         self._writer.add_field_code(element.text or "")
-        return iter(()), None
+        return _NOTHING
 
     def visit_control(self, element: Element) -> Visit:
         """Visit a content control. A check box without a sign gets one from its state, and a prompt is counted."""
@@ -263,20 +284,20 @@ class _DocxContentReader:
     def visit_ruby(self, element: Element) -> Visit:
         base, annotation = find_child(element, "w:rubyBase"), find_child(element, "w:rt")
         self._writer.add_ruby("".join(iter_texts(base, "w:t")), "".join(iter_texts(annotation, "w:t")))
-        return iter(()), None
+        return _NOTHING
 
     def visit_object(self, element: Element) -> Visit:
         """Count an embedded object or a form control. Its image is not counted."""
         if next(element.iter("{*}control"), None) is not None:
             self._context.unread.add(WarningCode.CONTROLS_NOT_READ)
-            return iter(()), None
+            return _NOTHING
         embedded = find_child(element, "o:OLEObject")
         if embedded is None:
             return iter(element), None
         is_equation = get_attribute(embedded, "ProgID").lower().startswith(("equation", "mathtype"))
         code = WarningCode.EQUATIONS_NOT_READ if is_equation else WarningCode.EMBEDDED_DOCUMENTS_NOT_READ
         self._context.unread.add(code)
-        return iter(()), None
+        return _NOTHING
 
     def visit_note_reference(self, element: Element) -> Visit:
         if self._writer.muted_by is None:
@@ -284,16 +305,16 @@ class _DocxContentReader:
         self._writer.end_number()
         if get_attribute(element, "customMarkFollows") in ("1", "true", "on"):
             self._writer.is_note_mark = True
-        return iter(()), None
+        return _NOTHING
 
     def visit_text_box(self, element: Element) -> Visit:
         self._content.text_boxes.append(element)
-        return iter(()), None
+        return _NOTHING
 
     def visit_drawing_name(self, element: Element) -> Visit:
         if get_attribute(element, "hidden") not in ("1", "true"):
             self._add_alt_text(get_attribute(element, "descr"))
-        return iter(()), None
+        return _NOTHING
 
     def _add_alt_text(self, alt_text: str) -> None:
         text = clean_alt_text(alt_text)
