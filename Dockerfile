@@ -28,9 +28,14 @@ RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && /opt/carrel/bin/pip install --no-deps --no-index dist/*.whl
 
 FROM python:3.13-slim
+# LIBREOFFICE=yes installs LibreOffice, which converts DOC and PPT files. It more than doubles the size of the image.
+ARG LIBREOFFICE=no
 # Language data for OCR of images and scans. Tesseract's program is not needed.
 RUN apt-get update \
     && apt-get install --yes --no-install-recommends tesseract-ocr-eng \
+    && if [ "$LIBREOFFICE" = yes ]; then \
+        apt-get install --yes --no-install-recommends libreoffice-writer-nogui libreoffice-impress-nogui; \
+    fi \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --home-dir /data --shell /usr/sbin/nologin carrel \
     && install --directory --owner carrel --group carrel --mode 0700 /data

@@ -26,6 +26,7 @@ from app.inference.chat import ChatMessage
 from app.inference.embedding.factory import create_embedders
 from app.inference.factory import create_chat_model
 from app.inference.rerank.factory import create_reranker
+from app.ingestion.parsers.sandbox.office_conversion import find_office_program
 from app.object_store import ObjectStore
 from app.object_store.factory import create_object_store
 from app.sandbox.process import find_confinement
@@ -86,6 +87,7 @@ async def _run_checks(settings: Settings) -> list[CheckResult]:
     checks: Sequence[tuple[str, Callable[[Settings], AsyncIterator[CheckResult]]]] = (
         ("disk", _check_disk),
         ("parser confinement", _check_parser_confinement),
+        ("old Office files", _check_office_program),
         ("database", _check_database),
         ("worker restarts", _check_worker_restarts),
         ("object store", _check_object_store),
@@ -122,6 +124,14 @@ async def _check_disk(settings: Settings) -> AsyncIterator[CheckResult]:
 async def _check_parser_confinement(_: Settings) -> AsyncIterator[CheckResult]:
     confinement = await find_confinement()
     yield CheckResult("parser confinement", "ok" if confinement.level == "full" else "warning", confinement.describe())
+
+
+async def _check_office_program(_: Settings) -> AsyncIterator[CheckResult]:
+    program = find_office_program()
+    if program:
+        yield CheckResult("old Office files", "ok", f"{program} converts DOC and PPT files")
+    else:
+        yield CheckResult("old Office files", "skipped", "LibreOffice is not installed: DOC and PPT files are refused")
 
 
 async def _check_database(settings: Settings) -> AsyncIterator[CheckResult]:

@@ -8,8 +8,9 @@ import ctypes
 import errno
 import os
 import platform
+import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from app.sandbox.kernel import PR_SET_SECCOMP, SECCOMP_MODE_FILTER, prctl, syscall
 from app.sandbox.syscalls import Architecture, find_architecture
@@ -48,10 +49,26 @@ def install_filter() -> str | None:
     Returns:
         None if the filter is installed, else the reason why it is missing.
     """
+    return _install(lambda architecture: _build_program(architecture, os.getpid()))
+
+
+def install_program_filter() -> str | None:
+    """Install a filter for another program, which this process executes next. It needs PR_SET_NO_NEW_PRIVS.
+
+    The program may start processes and write files. It cannot use sockets, except local ones, and it cannot make the
+    calls that kill a parser process.
+
+    Returns:
+        None if the filter is installed, else the reason why it is missing.
+    """
+    return _install(_build_program_filter)
+
+
+def _install(build: Callable[[Architecture], list[_Instruction]]) -> str | None:
     architecture = find_architecture(platform.machine())
     if architecture is None or struct.calcsize("P") != 8:
         return f"the filter does not support the architecture {platform.machine()}"
-    program = b"".join(struct.pack("HBBI", *instruction) for instruction in _build_program(architecture, os.getpid()))
+    program = b"".join(struct.pack("HBBI", *instruction) for instruction in build(architecture))
     memory = ctypes.create_string_buffer(program, len(program))
     header = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(memory)))
     try:
@@ -62,7 +79,24 @@ def install_filter() -> str | None:
     return None
 
 
-def _build_program(architecture: Architecture, pid: int) -> list[_Instruction]:
+def _build_program_filter(architecture: Architecture) -> list[_Instruction]:
+    """Return the filter of another program: everything is allowed, except sockets and fatal calls."""
+    instructions = _check_architecture(architecture)
+    numbers = architecture.denied_calls
+    local_only = [
+        _load_argument(0),
+        (_JUMP_EQUAL, 0, 1, socket.AF_UNIX),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    ]
+    instructions += _match_call(numbers["socket"], local_only)
+    for number in architecture.fatal_calls.values():
+        instructions += _match_call(number, [(_RETURN, 0, 0, _ERRNO | errno.EPERM)])
+    return [*instructions, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _check_architecture(architecture: Architecture) -> list[_Instruction]:
+    """Return instructions that kill the process for another architecture, and load the number of the call."""
     instructions: list[_Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE_OFFSET),
         (_JUMP_EQUAL, 1, 0, architecture.audit_number),
@@ -71,6 +105,11 @@ def _build_program(architecture: Architecture, pid: int) -> list[_Instruction]:
     ]
     if architecture.name == "x86_64":
         instructions += [(_JUMP_ANY_BIT, 0, 1, _X32_BIT), (_RETURN, 0, 0, _KILL)]
+    return instructions
+
+
+def _build_program(architecture: Architecture, pid: int) -> list[_Instruction]:
+    instructions = _check_architecture(architecture)
     for number in architecture.allowed_calls.values():
         instructions += _match_call(number, [(_RETURN, 0, 0, _ALLOW)])
     for name, number in architecture.checked_calls.items():

@@ -19,8 +19,10 @@ from app.documents.upload.text_formats import EXTENSIONS, MEDIA_TYPE_BY_EXTENSIO
 
 # Formats without a parser that users often have, with the format that their program can save instead.
 _ADVICE: Mapping[str, str] = {
-    DOC: "This is an old Word document. Save it as .docx and upload the copy.",
-    PPT: "This is an old PowerPoint presentation. Save it as .pptx and upload the copy.",
+    DOC: "This is an old Word document (DOC). Save it as .docx and upload the copy. "
+    "A server on which LibreOffice is installed reads it as it is.",
+    PPT: "This is an old PowerPoint presentation (PPT). Save it as .pptx and upload the copy. "
+    "A server on which LibreOffice is installed reads it as it is.",
     "application/zip": "This is an archive. Extract it and upload its files one by one.",
 }
 

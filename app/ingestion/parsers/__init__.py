@@ -24,12 +24,15 @@ class ParserSpec:
         extensions: Extensions of the file names, without a dot.
         module: Name of the module that implements ``Parser``.
         is_plugin: Whether a plugin provides the parser.
+        conversion: Extension of the format to which LibreOffice converts a file before the parser reads it; empty for
+            a format that the parser reads itself.
     """
 
     media_type: str
     extensions: tuple[str, ...]
     module: str
     is_plugin: bool = False
+    conversion: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,15 @@ PARSERS: Mapping[str, ParserSpec] = _build_registry(
         f"{_OFFICE_TYPE_PREFIX}.wordprocessingml.document",
         ("docx", "docm", "dotx", "dotm"),
         "app.ingestion.parsers.formats.docx.docx_parser",
+    ),
+    ParserSpec(
+        "application/msword", ("doc", "dot"), "app.ingestion.parsers.formats.docx.docx_parser", conversion="docx"
+    ),
+    ParserSpec(
+        "application/vnd.ms-powerpoint",
+        ("ppt", "pps", "pot"),
+        "app.ingestion.parsers.formats.pptx.pptx_parser",
+        conversion="pptx",
     ),
     ParserSpec(f"{_OFFICE_TYPE_PREFIX}.spreadsheetml.sheet", ("xlsx",), "app.ingestion.parsers.formats.spreadsheets"),
     ParserSpec("application/vnd.ms-excel", ("xls",), "app.ingestion.parsers.formats.spreadsheets"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from app.documents.types import CHUNKS_TYPE
 from app.ingestion.parsers import PARSERS, ParserSpec
+from app.ingestion.parsers.sandbox.office_conversion import find_office_program
 from app.plugins import PARSERS as GROUP
 from app.plugins import InvalidPlugin, merge_plugins
 
@@ -19,10 +20,20 @@ _EXTENSION = re.compile(r"[a-z0-9][a-z0-9_+-]{0,31}")
 def load_installed_parsers() -> Mapping[str, ParserSpec]:
     """Return all parsers by media type; the result is cached.
 
-    The modules of plugins are imported into this process only to read their declarations. They parse files in the
-    parser processes, like the built-in parsers.
+    Formats that LibreOffice converts are left out if LibreOffice is not installed. The modules of plugins are imported
+    into this process only to read their declarations. They parse files in the parser processes, like the built-in
+    parsers.
     """
-    return merge_plugins(GROUP, PARSERS, _read_plugin_specs)
+    return merge_plugins(GROUP, select_available_parsers(find_office_program()), _read_plugin_specs)
+
+
+def select_available_parsers(office_program: str) -> Mapping[str, ParserSpec]:
+    """Return the built-in parsers that this server can use.
+
+    Args:
+        office_program: Path of LibreOffice; empty if it is not installed.
+    """
+    return {name: spec for name, spec in PARSERS.items() if office_program or not spec.conversion}
 
 
 def list_plugin_types(parsers: Mapping[str, ParserSpec]) -> dict[str, tuple[str, ...]]:

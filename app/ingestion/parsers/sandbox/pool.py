@@ -10,6 +10,11 @@ from typing import Any
 
 from app.errors import UnavailableError
 from app.ingestion.parsers import NO_OCR, PARSERS, LanguageData, ParserSpec
+from app.ingestion.parsers.sandbox.office_conversion import (
+    ConversionLimits,
+    convert_office_file,
+    find_office_program,
+)
 from app.ingestion.parsers.sandbox.protocol import ResponseDecoder, compute_max_line_bytes, encode_message
 from app.ingestion.types import (
     CorruptFile,
@@ -93,6 +98,7 @@ class ParserPool:
             "modules": {name: spec.module for name, spec in parsers.items() if not spec.is_plugin},
             "plugins": {name: spec.module for name, spec in parsers.items() if spec.is_plugin},
         }
+        self._conversion_limits = ConversionLimits(memory_mb, cpu_timeout_seconds, wall_clock_timeout_seconds)
         self._processes = processes
         self._slots = asyncio.Semaphore(processes + spare_processes)
         self._idle: list[SandboxedProcess] = []
@@ -135,12 +141,13 @@ class ParserPool:
             ParserCrashed: The process ended unexpectedly or sent an invalid reply.
             ParserUnavailable: No parser process can be started.
         """
-        if media_type not in self._parsers:
+        spec = self._parsers.get(media_type)
+        if spec is None:
             raise UnsupportedFormat(media_type=media_type)
         request: dict[str, Any] = {"media_type": media_type, "encoding": encoding, "needs_images": needs_images}
-        async with self._slots, _open_sealed_copy(path) as descriptor:
+        async with self._slots, self._convert(path, spec) as readable, _open_sealed_copy(readable) as descriptor:
             if descriptor is None:
-                request["path"] = str(path)
+                request["path"] = str(readable)
             descriptors = () if descriptor is None else (descriptor,)
             child = self._idle.pop() if self._idle else await self._spawn()
             try:
@@ -173,6 +180,22 @@ class ParserPool:
     def confinement(self) -> Confinement | None:
         """Confinement measures that are in force for the processes; None before the first process has started."""
         return self._confinement
+
+    @asynccontextmanager
+    async def _convert(self, path: Path, spec: ParserSpec) -> AsyncIterator[Path]:
+        """Yield the file that the parser reads: the file itself, or its conversion by LibreOffice."""
+        if not spec.conversion:
+            yield path
+            return
+        program = find_office_program()
+        if not program:
+            raise UnsupportedFormat(
+                "LibreOffice is not installed on this server; convert the file and upload the copy."
+            )
+        async with convert_office_file(
+            path, spec.conversion, program=program, limits=self._conversion_limits
+        ) as converted:
+            yield converted
 
     async def _start_idle(self) -> None:
         self._idle.append(await self._spawn())
