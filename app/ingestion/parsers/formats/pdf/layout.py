@@ -152,10 +152,22 @@ def _find_gutter(lines: Sequence[TextLine]) -> float | None:
 
 
 def _are_columns(lines: Sequence[TextLine], gutter: float) -> bool:
+    if _are_fields(lines, gutter):
+        return False
     for side in ([line for line in lines if line.x1 <= gutter], [line for line in lines if line.x0 >= gutter]):
         if len(side) < 2 or sum(len(line.text) for line in side) < MIN_COLUMN_CHARACTERS * len(side):
             return False
     return True
+
+
+def _are_fields(lines: Sequence[TextLine], gutter: float) -> bool:
+    """Return whether the left column has labels with colons, each at the height of a text in the right column."""
+    labels = [line for line in lines if line.x1 <= gutter]
+    names = [line for line in labels if line.text.rstrip().endswith(":")]
+    if len(names) < 3 or 3 * len(names) < 2 * len(labels):
+        return False
+    tops = {round(line.y0 / 2) for line in lines if line.x0 >= gutter}
+    return all(not tops.isdisjoint(range(round(line.y0 / 2) - 1, round(line.y0 / 2) + 2)) for line in names)
 
 
 def _is_separated(row: list[TextLine]) -> bool:

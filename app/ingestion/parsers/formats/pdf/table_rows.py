@@ -65,6 +65,11 @@ def read_row(row: Sequence[TextLine]) -> PrintedRow:
     return PrintedRow(cells, line, any(values[1:]))
 
 
+def is_field(cells: Sequence[Cell]) -> bool:
+    """Return whether a row is a label with a colon and its text, such as in a term sheet. A form has no text."""
+    return len(cells) == 2 and cells[0].text.endswith(":") and not cells[1].text.endswith((":", "_"))
+
+
 def read_body(printed: Sequence[PrintedRow], columns: Columns) -> list[TableRow]:
     """Assign the cells of printed rows to columns. Rows that continue a wrapped cell are joined.
 
@@ -89,11 +94,13 @@ def read_body(printed: Sequence[PrintedRow], columns: Columns) -> list[TableRow]
 def _group_wrapped_rows(printed: Sequence[PrintedRow]) -> Iterator[list[int]]:
     """Yield the indexes of the printed rows of each row of the table. A wrapped cell has several printed rows."""
     limit = _measure_wrap_gap(printed)
+    first = printed[0].cells
+    text_left = first[1].x0 if is_field(first) and not printed[0].has_values else float("inf")
     group = [0]
     for index in range(1, len(printed)):
         above, row = printed[index - 1], printed[index]
         gap = row.line.y0 - above.line.y1
-        if gap < limit or _is_wrapped(above, row):
+        if gap < limit or _is_wrapped(above, row) or row.cells[0].x0 > text_left - 2:
             group.append(index)
         else:
             yield group

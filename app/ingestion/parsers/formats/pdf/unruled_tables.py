@@ -16,7 +16,7 @@ from app.ingestion.parsers.formats.pdf.table_lines import (
     is_period,
     is_unit,
 )
-from app.ingestion.parsers.formats.pdf.table_rows import PrintedRow, read_body, read_row
+from app.ingestion.parsers.formats.pdf.table_rows import PrintedRow, is_field, read_body, read_row
 from app.ingestion.parsers.formats.pdf.table_text import PageTable, TableRow
 from app.ingestion.parsers.formats.pdf.text_line import TextLine, join_pieces
 
@@ -264,9 +264,17 @@ class _TableFinder:
         row = self._rows[index]
         first = columns.find_overlapping(row.cells[0])
         others = row.cells[1:] if first[:1] == [0] else row.cells
-        if len(others) < 2 or any(is_value(cell.text) and not is_year(cell.text) for cell in others):
+        above = self._rows[index - 1]
+        is_near = row.line.y0 - above.line.y1 < 0.3 * row.line.height
+        if (is_near and first[:1] != [0] and not above.is_single) or len(others) < 2:
+            return False  # a line of a wrapped cell, or too few cells
+        if any(is_value(cell.text) and not is_year(cell.text) for cell in others):
             return False
-        return all(is_year(cell.text) or is_period(cell.text) for cell in others) or self._rows[index - 1].is_single
+        if above.is_single:
+            return True
+        label = row.cells[0].text if first[:1] == [0] else ""
+        is_head_label = not label or is_period(label) or is_unit(label)
+        return is_head_label and all(is_year(cell.text) or is_period(cell.text) for cell in others)
 
     def _is_contents(self, indexes: Sequence[int]) -> bool:
         """Return whether rows are a table of contents: page numbers that never decrease, below each other."""
@@ -292,10 +300,11 @@ class _TableFinder:
         end = self._strip_labels(start, end)
         if len(matches) < MIN_TEXT_ROWS:
             return None
-        if len(columns) > MAX_COLUMNS or not self._is_text_table(matches, columns):
+        is_labelled = len(columns) == 2 and all(is_field(self._rows[index].cells) for index in matches)
+        if not is_labelled and (len(columns) > MAX_COLUMNS or not self._is_text_table(matches, columns)):
             self._rejected_end = end
             return None
-        return self._finish_table(start, start + 1, end, columns)
+        return self._finish_table(start, start if is_labelled else start + 1, end, columns)
 
     def _is_text_table(self, indexes: Sequence[int], columns: Columns) -> bool:
         cells = [cell for index in indexes for cell in self._rows[index].cells]
