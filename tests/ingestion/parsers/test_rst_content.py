@@ -76,11 +76,12 @@ True   False  True
         ),
         (
             ".. table:: Truth\n\n   ===  ===\n   A    B\n   ===  ===\n   1    2\n   ===  ===\n",
-            "| A | B |\n| --- | --- |\n| 1 | 2 |",
+            "Truth\n| A | B |\n| --- | --- |\n| 1 | 2 |",
         ),
+        ("==  ==\nA   B\n==  ==\n1   2\n\\   3\n==  ==", "| A | B |\n| --- | --- |\n| 1 | 2 |\n| | 3 |"),
         ("+---+---+\n| k | 1 |\n+---+---+\n| l | 2 |\n+---+---+", "| | |\n| --- | --- |\n| k | 1 |\n| l | 2 |"),
     ],
-    ids=["grid spans", "list in cell", "simple spans", "list table", "csv table", "titled table", "no head"],
+    ids=["grid", "list in cell", "simple", "list table", "csv table", "titled table", "empty cell", "no head"],
 )  # fmt: skip
 def test_rst_table_is_expanded(content: str, table: str, tmp_path: Path, options: ParseOptions) -> None:
     assert texts(content, tmp_path, options)[-1] == table
@@ -105,6 +106,7 @@ def test_rst_table_is_expanded(content: str, table: str, tmp_path: Path, options
         ("The |product| of |year| and |unknown|.\n\n.. |product| replace:: Example Suite\n.. |year| unicode:: 0x32",
          "The Example Suite of 2 and |unknown|."),
         ("Press |ok|.\n\n.. |ok| image:: ok.png\n   :alt: the OK key", "Press the OK key."),
+        ("Call `parse`:py:func: now", "Call parse now"),
         ("An _`inline target` here", "An inline target here"),
         ("``literal :sup:`2` |x| [1]_``", "literal :sup:`2` |x| [1]_"),
     ],
@@ -117,6 +119,8 @@ def test_rst_inline_markup_is_read(content: str, text: str, tmp_path: Path, opti
     ("content", "expected"),
     [
         (".. warning:: Hot.", ["Warning: Hot."]),
+        (".. container:: wide\n\n   Text.", ["Text."]),
+        (".. sidebar:: Side\n   :subtitle: Sub\n\n   Text.", ["Side", "Sub", "Text."]),
         (".. tip::\n\n   Read it.", ["Tip:", "Read it."]),
         (".. versionadded:: 2.1\n   The option.", ["New in version 2.1 The option."]),
         (".. image:: a.png\n   :alt: Red wire to L1", ["Red wire to L1"]),

@@ -46,6 +46,13 @@ _LABELED_TAGS = frozenset({"tabitem", "tab", "accordion", "accordionitem", "card
 _NOTE_TYPES = frozenset({"footnote", "endnote", "rearnote", "note"})
 _NOTE_MARK_TYPES = frozenset({"noteref", "annoref"})
 _NOTE_MARK_CLASS = re.compile(r"\b(?:footnote|noteref|fnref|fn-?ref|footnote-?ref|reference)\b")
+_PLAIN_TAGS = frozenset(
+    {
+        "a", "abbr", "article", "b", "body", "blockquote", "code", "dd", "div", "dl", "dt", "em", "h1", "h2", "h3",
+        "h4", "h5", "h6", "i", "label", "li", "main", "ol", "p", "section", "small", "span", "strong", "sub", "sup",
+        "tbody", "td", "tr", "u", "ul",
+    }
+)  # fmt: skip
 _CODE_TAGS = frozenset({"pre", "listing", "xmp", "plaintext"})
 _RAISED = frozenset({"sup", "sub"})
 
@@ -146,6 +153,8 @@ class HtmlReader:
 
     def _read_leaf(self, node: LexborNode, tag: str, attributes: Attributes) -> bool:
         """Read an element that is read as a whole; return false if its children must be read one by one."""
+        if tag in _PLAIN_TAGS and "role" not in attributes and "style" not in attributes and node.child is not None:
+            return False
         if tag in _CODE_TAGS:
             self._flush()
             self._add_terms()

@@ -10,6 +10,7 @@ MAX_OPEN_ELEMENTS = 8
 """Maximum number of nested elements with a rule. Deeper elements are plain text, so that the time stays linear."""
 
 _SYMBOL_LINKS = frozenset("¶#§↩↪↑⤴⇑🔗⚓\ufe0e\ufe0f ^")
+_SCHEMES = ("http://", "https://", "mailto:", "tel:")
 _BEFORE_CHARACTERS = 3
 
 
@@ -147,7 +148,8 @@ class InlineText:
         return "".join(self._parts[-_BEFORE_CHARACTERS:])[-_BEFORE_CHARACTERS:]
 
     def _format_link(self, element: _OpenElement, text: str) -> str:
-        if element.value.startswith("#") or not element.value:
+        address = element.value.lstrip()[:8].lower()
+        if not address or address[0] == "#" or not (self._base or address.startswith(_SCHEMES)):
             return text
         return format_link(text, element.value, base=self._base)
 

@@ -61,6 +61,16 @@ _NO_SCRIPT_NOTICE = re.compile(r"java\s?script|enable|browser|tag ?manager", re.
 _PLACEHOLDER = re.compile(r"\{\{|\$\{|\{%|<%|\[\[")
 
 
+_RULE_ATTRIBUTES = frozenset(
+    {"style", "hidden", "role", "aria-hidden", "aria-modal", "popover", "epub:type", "shadowrootmode", "aria-live"}
+)
+"""Attributes that a rule depends on, besides the class."""
+
+_CLASS_HINT = re.compile(
+    r"katex|mathjax|mwe-math|mjx|line|gutter|blob|ln-num|cookie|consent|gdpr|onetrust|cybot|cc-window|truste"
+)
+
+
 class Decision(Enum):
     """Treatment of an element: read it, ignore it, count its words, or read it unless it is a copy."""
 
@@ -83,12 +93,12 @@ class Visibility:
 
     def enter(self, tag: str, attributes: Attributes) -> None:
         """Record the start of an element that is read."""
-        if tag in _CONTENT_TAGS or get_role(attributes) in _CONTENT_ROLES:
+        if tag in _CONTENT_TAGS or ("role" in attributes and get_role(attributes) in _CONTENT_ROLES):
             self._content_depth += 1
 
     def leave(self, node: LexborNode, tag: str, attributes: Attributes) -> None:
         """Record the end of an element that is read."""
-        if tag in _CONTENT_TAGS or get_role(attributes) in _CONTENT_ROLES:
+        if tag in _CONTENT_TAGS or ("role" in attributes and get_role(attributes) in _CONTENT_ROLES):
             self._content_depth -= 1
         if self._measured and self._measured[-1][0] == node.mem_id:
             self._measured.pop()
@@ -103,8 +113,14 @@ class Visibility:
         """
         if tag in _IGNORED or (tag == "default" and _is_formula_copy(node)):
             return Decision.IGNORE
-        if not attributes and tag not in _SPECIAL_TAGS:
-            return Decision.READ
+        if tag not in _SPECIAL_TAGS and attributes.keys().isdisjoint(_RULE_ATTRIBUTES):
+            # Most elements end here: only their class may matter.
+            classes = get_classes(attributes)
+            if classes == " " or not _CLASS_HINT.search(classes):
+                return Decision.READ
+        return self._apply_rules(node, tag, attributes)
+
+    def _apply_rules(self, node: LexborNode, tag: str, attributes: Attributes) -> Decision:
         if is_struck(tag, attributes):
             return Decision.LEAVE_OUT
         classes = get_classes(attributes)

@@ -45,6 +45,8 @@ _DROPPED_DIRECTIVES = frozenset(
         "date", "youtube", "video", "sectnum", "target-notes",
     }
 )  # fmt: skip
+# Directives whose argument is for the build tool, such as the class of a style sheet.
+_HIDDEN_ARGUMENTS = frozenset({"class", "container", "cssclass", "ifconfig", "only", "rst-class"})
 _DATA_DIRECTIVES = frozenset({"list-table", "csv-table"})
 ADMONITIONS = {
     "attention": "Attention:", "caution": "Caution:", "danger": "Danger:", "error": "Error:", "hint": "Hint:",
@@ -84,6 +86,7 @@ class _RstReader:
         self._can_find_table_end = True
         self._markup = InlineMarkup(find_definitions(lines))
         self._images = self._included = self._media = 0
+        self._caption = ""
         self.words_left_out = 0
 
     def list_warnings(self) -> list[ServiceWarning]:
@@ -99,6 +102,8 @@ class _RstReader:
             line = self._lines[self._position]
             if not line:
                 self._position += 1
+            elif self._caption and self._read_table():
+                continue
             elif not (self._read_heading() or self._read_table() or self._read_explicit_markup(line)):
                 self._read_paragraph(line)
 
@@ -167,7 +172,8 @@ class _RstReader:
         for row in (*rows.head, *rows.body):
             for cell in row:
                 cell.text = self._markup.strip(cell.text)
-        self._blocks.add(BlockKind.TABLE, format_table([caption], rows.head, rows.body))
+        self._blocks.add(BlockKind.TABLE, format_table([caption or self._caption], rows.head, rows.body))
+        self._caption = ""
 
     def _read_explicit_markup(self, line: str) -> bool:
         """Read a directive, a footnote, a target, a substitution or a comment."""
@@ -214,10 +220,19 @@ class _RstReader:
             self._add_code([argument] if name == "math" else [], self._read_indented(indentation))
         elif name in _DATA_DIRECTIVES:
             self._read_data(name, self._markup.strip(argument), options, self._read_indented(indentation))
-        else:
+        elif name == "table" and self._is_before_table():
+            self._caption = self._markup.strip(argument)
+        elif name not in _HIDDEN_ARGUMENTS:
             label = ADMONITIONS.get(name, "")
             argument = self._markup.strip(argument)
             self._blocks.add(BlockKind.PARAGRAPH, f"{label} {argument}".strip())
+            self._blocks.add(BlockKind.PARAGRAPH, self._markup.strip(options.get("subtitle", "")))
+
+    def _is_before_table(self) -> bool:
+        while self._position < len(self._lines) and not self._lines[self._position]:
+            self._position += 1
+        line = self._get_line(0).lstrip()
+        return GRID_BORDER.fullmatch(line) is not None or SIMPLE_BORDER.fullmatch(line) is not None
 
     def _read_options(self) -> dict[str, str]:
         options: dict[str, str] = {}

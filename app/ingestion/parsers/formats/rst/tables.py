@@ -111,7 +111,7 @@ def join_cell_lines(lines: Sequence[str]) -> str:
     text = ""
     for line in lines:
         is_item = line.startswith(("- ", "* "))
-        core = line[2:].strip() if is_item else line
+        core = line[2:].strip() if is_item else line.removeprefix("| ")
         text += f"; {core}" if text and is_item else f" {core}"
         text = text.strip()
     return text
@@ -140,7 +140,10 @@ def parse_simple_rows(lines: Sequence[str]) -> RstRows:
             rows[-1] = _read_spans(line, starts, first_line, rows[-1])
         elif line:
             cells = [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-            if rows and not cells[0]:
+            if cells[0] == "\\":
+                # An escaped space begins a row whose first cell is empty.
+                rows.append([MarkupCell(cell) for cell in ("", *cells[1:])])
+            elif rows and not cells[0]:
                 for above, cell in zip(rows[-1], cells, strict=False):
                     above.text = join_cell_lines([above.text, cell]) if cell else above.text
             else:
