@@ -54,6 +54,7 @@ _PLAIN_TAGS = frozenset(
     }
 )  # fmt: skip
 _CODE_TAGS = frozenset({"pre", "listing", "xmp", "plaintext"})
+_FIELD_TAGS = frozenset({"meter", "output", "progress"})
 _RAISED = frozenset({"sup", "sub"})
 
 
@@ -247,7 +248,7 @@ class HtmlReader:
     def _enter_inline(self, node: LexborNode, tag: str, attributes: Attributes) -> None:
         if tag in SIBLING_TAGS and self._siblings.is_glued(node, tag, self._text.last_character):
             self._text.add_gap()
-        elif attributes and needs_gap(attributes):
+        elif tag in _FIELD_TAGS or (attributes and needs_gap(attributes)) or self._is_small_number(node, tag):
             self._text.add(" ")
         if tag == "a":
             self._open_link(node, attributes)
@@ -258,6 +259,10 @@ class HtmlReader:
             self._text.open(node.mem_id, tag)
         elif tag in ("abbr", "acronym", "dfn") and attributes.get("title"):
             self._text.open(node.mem_id, "abbr", " ".join((attributes.get("title") or "").split()))
+
+    def _is_small_number(self, node: LexborNode, tag: str) -> bool:
+        """Return whether an element is a small number after a number, such as the cents of a price."""
+        return tag == "small" and self._text.last_character.isdigit() and node.text()[:1].isdigit()
 
     def _open_link(self, node: LexborNode, attributes: Attributes) -> None:
         address = attributes.get("href") or ""

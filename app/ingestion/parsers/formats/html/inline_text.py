@@ -1,5 +1,6 @@
 """Text of the inline elements of one block: links, superscripts, ruby and abbreviations."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ MAX_OPEN_ELEMENTS = 8
 """Maximum number of nested elements with a rule. Deeper elements are plain text, so that the time stays linear."""
 
 _SYMBOL_LINKS = frozenset("¶#§↩↪↑⤴⇑🔗⚓\ufe0e\ufe0f ^")
+_WORD_ENDS = frozenset(".,;:!?)”’")
+_SHORT_MARK = re.compile(r"\d{1,3}|\[\d{1,3}\]|[*†‡§]{1,3}")
 _SCHEMES = ("http://", "https://", "mailto:", "tel:")
 _BEFORE_CHARACTERS = 3
 
@@ -160,11 +163,22 @@ class InlineText:
             core = text.strip()
             if core and all(character in _SYMBOL_LINKS for character in core):
                 return ""
+            if self._is_glued_mark(core):
+                return f" {core}" if core[0] == "[" else format_note_mark(text, before=self._get_before())
             for outer in self._open:
                 outer.is_note = outer.is_note or outer.kind == "sup"
         if not text.strip() and element.label:
             text = f" {element.label} "
         return text if self.is_plain or element.is_linked else self._format_link(element, text)
+
+    def _is_glued_mark(self, core: str) -> bool:
+        """Return whether the text of a link is the mark of a note directly behind a word, and not a cross-reference."""
+        before = self._get_before()[-1:]
+        is_behind = before.isalnum() or before in _WORD_ENDS
+        return bool(before) and is_behind and _SHORT_MARK.fullmatch(core) is not None and not self._has_open_sup()
+
+    def _has_open_sup(self) -> bool:
+        return any(outer.kind == "sup" for outer in self._open)
 
     def _close_superscript(self, element: _OpenElement, text: str) -> str:
         links = [outer for outer in self._open if outer.kind == "a"]

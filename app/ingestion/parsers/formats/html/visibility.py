@@ -33,7 +33,8 @@ _IGNORED = frozenset(
         "noembed", "frame",
     }
 )  # fmt: skip
-_CONTENT_TAGS = frozenset({"article", "main", "section"})
+# A header or a footer inside one of these elements belongs to that element, not to the page.
+_CONTENT_TAGS = frozenset({"article", "main", "section", "blockquote", "details", "fieldset", "figure"})
 _CONTENT_ROLES = frozenset({"main", "article"})
 _NAVIGATION_ROLES = frozenset({"navigation", "menu", "menubar", "toolbar", "search"})
 _DIALOG_ROLES = frozenset({"dialog", "alertdialog"})
@@ -64,7 +65,7 @@ _PLACEHOLDER = re.compile(r"\{\{|\$\{|\{%|<%|\[\[")
 _RULE_ATTRIBUTES = frozenset(
     {"style", "hidden", "role", "aria-hidden", "aria-modal", "popover", "epub:type", "shadowrootmode", "aria-live"}
 )
-"""Attributes that a rule depends on, besides the class."""
+"""Attributes that a rule depends on, in addition to the class."""
 
 _CLASS_HINT = re.compile(
     r"katex|mathjax|mwe-math|mjx|line|gutter|blob|ln-num|cookie|consent|gdpr|onetrust|cybot|cc-window|truste"
