@@ -23,7 +23,8 @@ class WarningCode(StrEnum):
 
     # Documents and previews: parsing.
     ANIMATION_FRAMES_NOT_READ = "animation_frames_not_read", "Only the first frame of an animated image was read."
-    ATTACHMENTS_NOT_READ = "attachments_not_read", "The attachments of a mail were not read."
+    ANNOTATIONS_NOT_READ = "annotations_not_read", "Damaged annotations of a PDF file were not read."
+    ATTACHMENTS_NOT_READ = "attachments_not_read", "The attachments of a mail or a PDF file were not read."
     BASE64_LEFT_OUT = "base64_left_out", "Base64 data inside of a text was left out."
     CHAPTERS_NOT_READ = "chapters_not_read", "Damaged chapters of an e-book were not read."
     CHARACTERS_REPLACED = "characters_replaced", "Bytes that are invalid in the file's encoding became U+FFFD."
@@ -51,6 +52,7 @@ class WarningCode(StrEnum):
     FILE_REPAIRED = "file_repaired", "The file is damaged, and only its readable parts were read."
     FONTS_NOT_READABLE = "fonts_not_readable", "The fonts of some pages have no mapping to characters."
     FORMULAS_WITHOUT_VALUES = "formulas_without_values", "Formulas of a workbook have no stored value."
+    HIDDEN_LAYERS_NOT_READ = "hidden_layers_not_read", "Layers of a PDF file that are off were not read."
     HIDDEN_SHEETS_NOT_READ = "hidden_sheets_not_read", "Hidden sheets of a workbook were not read."
     HIDDEN_SLIDES_READ = "hidden_slides_read", "Slides that a show hides were read."
     HIDDEN_TEXT_NOT_READ = "hidden_text_not_read", "Words that the file hides were not read."
@@ -77,6 +79,7 @@ class WarningCode(StrEnum):
     STRUCK_TEXT_NOT_READ = "struck_text_not_read", "Words that are struck through were not read."
     SYMBOLS_NOT_READ = "symbols_not_read", "Characters of symbol fonts without an equivalent in Unicode were not read."
     WORDS_LEFT_OUT = "words_left_out", "More than a tenth of the words of a file were left out."
+    XFA_FORMS_NOT_READ = "xfa_forms_not_read", "XFA forms of a PDF file were not read."
 
     # Documents and previews: titles, images and embedding.
     CHUNK_SIZES_REDUCED = "chunk_sizes_reduced", "Requested chunk sizes were above what the embedding model reads."

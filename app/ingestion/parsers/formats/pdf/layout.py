@@ -237,6 +237,8 @@ def _is_paragraph_break(above: TextLine, line: TextLine, right: float) -> bool:
         return True
     if _BULLET.match(line.text):
         return True
+    if line.is_bold != above.is_bold and (line if line.is_bold else above).x1 < right - 4 * size:
+        return True  # a bold line that ends early is a heading
     is_short = above.x1 < right - 4 * size
     if is_short and line.block != above.block:
         return True

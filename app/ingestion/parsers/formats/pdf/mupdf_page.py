@@ -47,12 +47,14 @@ def get_mupdf_page(page: Any) -> Any:
     return page.this.super() if isinstance(page.this, mupdf.PdfPage) else page.this
 
 
-def load_text_page(page: Any, *, include_images: bool) -> Any:
+def load_text_page(page: Any, *, include_images: bool, is_form: bool = False) -> Any:
     """Load the text of a page. Errors of MuPDF reach the caller unchanged.
 
     Args:
         page: Page of PyMuPDF.
         include_images: Whether to load the images too, which takes time.
+        is_form: Whether the page has form fields. Only signatures are loaded as the page shows them, because ticks of
+            other fields look like digits.
 
     Returns:
         A structured text page of MuPDF.
@@ -61,7 +63,10 @@ def load_text_page(page: Any, *, include_images: bool) -> Any:
     text = mupdf.FzStextPage(mupdf.fz_bound_page(source))
     flags = TEXT_FLAGS | pymupdf.TEXT_PRESERVE_IMAGES if include_images else TEXT_FLAGS
     device = mupdf.fz_new_stext_device(text, mupdf.FzStextOptions(flags))
-    mupdf.fz_run_page(source, device, mupdf.FzMatrix(), mupdf.FzCookie())
+    if is_form:
+        _run_form_page(source, device)
+    else:
+        mupdf.fz_run_page(source, device, mupdf.FzMatrix(), mupdf.FzCookie())
     mupdf.fz_close_device(device)
     return text
 
@@ -80,6 +85,17 @@ def print_text_page(text: Any, printer: Any, argument: float) -> bytes:
     output.fz_close_output()
     data: bytes = buffer.fz_buffer_extract()
     return data
+
+
+def _run_form_page(source: Any, device: Any) -> None:
+    matrix, cookie = mupdf.FzMatrix(), mupdf.FzCookie()
+    mupdf.fz_run_page_contents(source, device, matrix, cookie)
+    mupdf.fz_run_page_annots(source, device, matrix, cookie)
+    widget = mupdf.pdf_first_widget(mupdf.pdf_page_from_fz_page(source))
+    while widget.m_internal:
+        if mupdf.pdf_widget_type(widget) == mupdf.PDF_WIDGET_TYPE_SIGNATURE:
+            mupdf.pdf_run_annot(widget, device, matrix, cookie)
+        widget = mupdf.pdf_next_widget(widget)
 
 
 def iter_raw_lines(text: Any) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -9,6 +9,12 @@ from typing import Any
 from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.pdf.annotations import (
+    PageAnnotations,
+    has_annotations,
+    has_form_fields,
+    read_annotations,
+)
 from app.ingestion.parsers.formats.pdf.mupdf_page import PdfImage, iter_images, load_text_page
 from app.ingestion.parsers.formats.pdf.ocr import (
     OcrEngine,
@@ -66,6 +72,7 @@ class PdfPage:
         is_ocr: Whether the lines are from OCR.
         size_scale: Factor that makes the font sizes of OCR lines comparable with the font sizes of other pages.
         images: Images on the page.
+        annotations: Annotations of the page; None if it has none.
     """
 
     number: int
@@ -77,6 +84,7 @@ class PdfPage:
     is_ocr: bool = False
     size_scale: float = 1.0
     images: list[PdfImagePlacement] = field(default_factory=list)
+    annotations: PageAnnotations | None = None
 
 
 @dataclass(slots=True)
@@ -145,7 +153,7 @@ def _read_page(document: Any, index: int, image_extractor: PdfImageExtractor) ->
         page.shown_size = rect.width, rect.height
         page.rotation = loaded.rotation
         page.height = rect.width if page.rotation in (90, 270) else rect.height
-        _read_text(loaded, page, image_extractor)
+        _read_text(document, loaded, page, image_extractor)
     except mupdf.FzErrorSystem:
         raise
     except _PAGE_ERRORS:
@@ -163,20 +171,25 @@ def _is_garbled(text: str) -> bool:
     return len(_UNREADABLE.findall(text)) > MAX_UNREADABLE_SHARE * len(text)
 
 
-def _read_text(loaded: Any, page: PdfPage, image_extractor: PdfImageExtractor) -> None:
+def _read_text(document: Any, loaded: Any, page: PdfPage, image_extractor: PdfImageExtractor) -> None:
     listed_sizes = _list_image_sizes(loaded)
     sizes = _select_large_sizes(listed_sizes)
     if page.rotation:  # text is upright on the unrotated page, a scan on the rotated page
         loaded.set_rotation(0)
     try:
-        text = load_text_page(loaded, include_images=bool(sizes))
-        links = read_link_areas(loaded)
+        is_annotated = has_annotations(loaded)
+        is_form = is_annotated and has_form_fields(loaded)
+        text = load_text_page(loaded, include_images=bool(sizes), is_form=is_form)
+        links = read_link_areas(loaded) if is_annotated else []
+        page.annotations = read_annotations(document, loaded) if is_annotated else None
     finally:
         if page.rotation:
             loaded.set_rotation(page.rotation)
     page.lines = join_vertical_lines(remove_overprints(read_lines(text, links, has_images=bool(sizes))))
     if not page.lines and listed_sizes:
         page.issue = PageIssue.SCAN
+    if page.annotations:
+        page.lines += page.annotations.field_lines
     if page.lines and sizes:
         large_images = [image for image in iter_images(text) if (image.width, image.height) in sizes]
         page.images = image_extractor.extract_images(

@@ -1,6 +1,5 @@
 """Parser of PDF files: headings, paragraphs, tables and images with page numbers, in reading order."""
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from itertools import chain
@@ -11,6 +10,8 @@ import pymupdf
 from pymupdf import mupdf
 
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.formats.pdf.annotations import list_new_comments
+from app.ingestion.parsers.formats.pdf.headings import HeadingDetector, read_outline
 from app.ingestion.parsers.formats.pdf.layout import find_hyphenated_words, group_page_lines
 from app.ingestion.parsers.formats.pdf.line_boxes import LineBoxBuilder
 from app.ingestion.parsers.formats.pdf.pages import PdfPage, iter_warnings, read_pages
@@ -25,17 +26,11 @@ from app.ingestion.parsers.formats.pdf.rulings import Rulings, read_rulings
 from app.ingestion.parsers.formats.pdf.running_lines import HEADING_RATIO, remove_running_lines
 from app.ingestion.parsers.formats.pdf.table_text import PageTable, find_last_table
 from app.ingestion.parsers.formats.pdf.text_line import LayoutGroup
+from app.ingestion.parsers.formats.pdf.unread_parts import list_part_warnings
 from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import ImageList
-from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument, ParserOutOfMemory
-from app.text_normalization import fold_text
-
-MAX_HEADING_CHARACTERS = 200
-
-_NUMBERING = re.compile(r"^[\W\d_]+")
-_NOT_WORD = re.compile(r"[\W_]+")
-_GENERIC_TITLE = re.compile(r"untitled|microsoft (word|powerpoint)|.*\.(docx?|pptx?|tex|dvi|indd|qxd)$", re.IGNORECASE)
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -84,26 +79,35 @@ def _parse_document(document: Any, options: ParseOptions) -> ParsedDocument:
     running_line_warnings = remove_running_lines(pages, body)
     hyphenated = find_hyphenated_words(chain.from_iterable(page.lines for page in pages))
     groups = list(_iter_groups(document, pages, hyphenated, HEADING_RATIO * body))
-    headings = _HeadingDetector(_read_outline(document), body, groups)
+    headings = HeadingDetector(read_outline(document), body, groups)
     line_boxes = LineBoxBuilder(pages)
     for number, item in _iter_in_reading_order(pages, groups):
-        if isinstance(item, LayoutGroup):
+        if isinstance(item, str):
+            blocks.add(BlockKind.NOTE, item, page=number)
+        elif isinstance(item, LayoutGroup):
             _add_group(item, number, headings, line_boxes, blocks)
         else:
             images.append_block(item.image_index, page=number)
     return ParsedDocument(
         blocks.blocks,
-        title=_read_title(document) or blocks.find_first_heading(),
+        title=choose_title((document.metadata or {}).get("title"), blocks.blocks),
         page_count=document.page_count,
-        warnings=[*iter_warnings(document, document_pages, options), *running_line_warnings],
+        warnings=[
+            *iter_warnings(document, document_pages, options),
+            *list_part_warnings(document, (page.annotations for page in pages if page.annotations)),
+            *running_line_warnings,
+        ],
         images=images.images,
     )
 
 
 def _iter_in_reading_order(
     pages: Sequence[PdfPage], groups: Sequence[tuple[int, LayoutGroup]]
-) -> Iterator[tuple[int, LayoutGroup | PdfImagePlacement]]:
-    """Yield groups and images with their page numbers, in reading order. Repetitions of an image are left out."""
+) -> Iterator[tuple[int, LayoutGroup | PdfImagePlacement | str]]:
+    """Yield groups, images and comments with their page numbers, in reading order.
+
+    Repetitions of an image are left out. Comments follow the text of their page.
+    """
     by_page: dict[int, list[LayoutGroup]] = {}
     for number, group in groups:
         by_page.setdefault(number, []).append(group)
@@ -115,6 +119,9 @@ def _iter_in_reading_order(
         pending_keys -= new_images.keys()
         for item in interleave_images(by_page.get(page.number, ()), new_images.values()):
             yield page.number, item
+        if page.annotations:
+            for comment in list_new_comments(page.annotations.comments, page.lines):
+                yield page.number, comment
 
 
 def _iter_groups(
@@ -167,62 +174,11 @@ def _find_most_common_size(pages: Sequence[PdfPage]) -> float:
     return sizes.most_common(1)[0][0] if sizes else 0.0
 
 
-def _read_outline(document: Any) -> dict[int, dict[str, int]]:
-    """Return the outline as levels by page number and normalized title; empty if the outline is damaged."""
-    outline: dict[int, dict[str, int]] = {}
-    try:
-        entries = document.get_toc(simple=True)
-    except (mupdf.FzErrorBase, RuntimeError, ValueError, TypeError, IndexError):
-        return outline
-    for level, title, page in entries:
-        if normalized_title := _normalize_title(title):
-            outline.setdefault(page, {})[normalized_title] = min(int(level), 6)
-    return outline
-
-
-def _normalize_title(title: str) -> str:
-    """Return a title in lowercase, without numbering, spaces and punctuation."""
-    return _NOT_WORD.sub("", _NUMBERING.sub("", fold_text(title))).casefold()
-
-
-class _HeadingDetector:
-    """Detector of the headings of a PDF file.
-
-    Headings are the paragraphs that the outline names. If the outline names no paragraph, because its entries are
-    bookmarks like "Page 3", headings are the paragraphs in a larger font than the body.
-    """
-
-    def __init__(self, outline: dict[int, dict[str, int]], body: float, groups: list[tuple[int, LayoutGroup]]) -> None:
-        matches = (page in outline and _normalize_title(group.text) in outline[page] for page, group in groups)
-        self._outline = outline if any(matches) else {}
-        sizes = {round(group.size, 1) for _, group in groups if group.size > body and self._can_be_heading(group)}
-        larger = sorted((size for size in sizes if size > HEADING_RATIO * body), reverse=True)
-        self._levels = {size: min(rank, 6) for rank, size in enumerate(larger, start=1)}
-
-    def get_level(self, group: LayoutGroup, page: int) -> int:
-        """Return the level of a heading from 1; 0 for a paragraph or a table."""
-        if not self._can_be_heading(group):
-            return 0
-        if self._outline:
-            titles = self._outline.get(page)
-            return titles.get(_normalize_title(group.text), 0) if titles else 0
-        return self._levels.get(round(group.size, 1), 0)
-
-    @staticmethod
-    def _can_be_heading(group: LayoutGroup) -> bool:
-        return not group.rows and len(group.text) <= MAX_HEADING_CHARACTERS and any(map(str.isalpha, group.text))
-
-
 def _add_group(
-    group: LayoutGroup, page: int, headings: _HeadingDetector, line_boxes: LineBoxBuilder, blocks: BlockList
+    group: LayoutGroup, page: int, headings: HeadingDetector, line_boxes: LineBoxBuilder, blocks: BlockList
 ) -> None:
     level = headings.get_level(group, page)
     kind = BlockKind.TABLE if group.rows else BlockKind.HEADING if level else BlockKind.PARAGRAPH
     if group.text:
         line_layout = line_boxes.build_layout(page, group.lines, group.ranges)
         blocks.append(Block(kind, group.text, level=level, page=page, line_layout=line_layout))
-
-
-def _read_title(document: Any) -> str | None:
-    title = clean_line((document.metadata or {}).get("title") or "")
-    return title if title and not _GENERIC_TITLE.match(title) else None

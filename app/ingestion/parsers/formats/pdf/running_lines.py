@@ -32,7 +32,7 @@ _ALONE = re.compile(
 )
 _FIRST = re.compile(rf"{_NUMBER}\s?[\s|·•–—-]\s?(?P<rest>[^\W\d].*)", re.IGNORECASE)
 _LAST = re.compile(
-    rf"(?P<rest>.*[^\s|·•–—])(?:(?:\t|\s?[|·•–—]\s?){_WORD}?|\s[^\w\s]?\s?(?P<name>(?:page|seite|página|pagina|pág|стр)\b[\s.:]{{1,4}}))"
+    rf"(?P<rest>.*[^\s|·•–—])(?:(?:\t|\s?[|·•–—]\s?){_WORD}?|[\s/][^\w\s]?\s?(?P<name>(?:page|seite|página|pagina|pág|стр)\b[\s.:]{{1,4}}))"
     rf"{_NUMBER}{_TOTAL}?[\W_]{{0,8}}",
     re.IGNORECASE,
 )
