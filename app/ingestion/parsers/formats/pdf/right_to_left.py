@@ -19,6 +19,9 @@ MIN_SPACE = 0.18
 MIN_WIDTH = 0.01
 """Minimum width of a printed character in points. MuPDF gives no width to characters without a glyph."""
 
+MAX_SHARE_WITHOUT_PLACE = 0.25
+"""Maximum share of characters without a place on the page. If more have none, the order of the file is the best guess."""
+
 _JOINERS = ("\u200c", "\u200d")
 _TOLERANCE = 0.1
 _MIRRORED = dict(zip("()[]{}<>«»‹›", ")(][}{><»«›‹", strict=True))
@@ -63,6 +66,11 @@ def order_row_pieces(characters: Sequence[PdfCharacter], *, is_right_to_left_pag
     Returns:
         The characters of each piece between wide gaps. The pieces are in the order of the page, from left to right.
     """
+    without_place = sum(
+        item.x1 - item.x0 < MIN_WIDTH and not unicodedata.combining(item.text[:1]) for item in characters
+    )
+    if without_place > MAX_SHARE_WITHOUT_PLACE * len(characters):
+        return [list(characters)]
     glyphs = sorted(_list_glyphs(characters), key=lambda glyph: (round(glyph.x0, 1), glyph.x1))
     pieces: list[list[_Glyph]] = []
     for glyph in glyphs:
