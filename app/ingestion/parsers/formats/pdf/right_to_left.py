@@ -20,7 +20,7 @@ MIN_WIDTH = 0.01
 """Minimum width of a printed character in points. MuPDF gives no width to characters without a glyph."""
 
 MAX_SHARE_WITHOUT_PLACE = 0.25
-"""Maximum share of characters without a place on the page. If more have none, the order of the file is the best guess."""
+"""Maximum share of characters without a place on the page. If more have none, the order of the file stays."""
 
 _JOINERS = ("\u200c", "\u200d")
 _TOLERANCE = 0.1
