@@ -66,7 +66,11 @@ def fold_text(text: str) -> str:
     Args:
         text: Any text.
     """
-    text = normalize_text(text)
+    return fold_stored_text(normalize_text(text))
+
+
+def fold_stored_text(text: str) -> str:
+    """Return the folded form of a text in the form of ``normalize_text``."""
     if text.isascii():
         return text
     # NFKC decomposes these two letters to non-starters. Replace them first.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from app.inference.embedding.minilm import MiniLMEmbedder
 from app.inference.embedding.weights import find_weights
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.settings import get_user_cache_dir
 from benchmarks.search import Vocabulary
 from harness.embedding_endpoint import DIMENSIONS

@@ -29,7 +29,7 @@ from app.embedded_postgres.server import find_free_ports
 from app.filters import compile_filter
 from app.index_maintenance.repository import IndexRepository
 from app.index_maintenance.service import IndexMaintenance
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from app.principal import Principal, Role
 from app.retrieval.service import RetrievalService

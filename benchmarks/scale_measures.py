@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from bm25s.tokenization import Tokenized
 
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.retrieval.types import SearchResult
 from benchmarks.scale_corpus import Floats, Question
 from benchmarks.scale_database import RETRIEVER_CANDIDATES, BareSql, Filter, ScaleTenant

@@ -18,7 +18,7 @@ from app.db.driver import build_begin_sql
 from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import DocumentScope
 from app.ids import decode_id
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from benchmarks.metered_embedder import Meter
 from harness.embedding_endpoint import DIMENSIONS, compute_direction

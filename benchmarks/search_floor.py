@@ -30,7 +30,7 @@ from pgvector.asyncpg import register_vector
 
 from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import DocumentScope
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
 from benchmarks.empty_endpoint import serve

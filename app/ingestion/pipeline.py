@@ -337,9 +337,14 @@ def _detect_language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
 
 def _check_term_limit(kb: KnowledgeBaseView, chunked: ChunkedDocument) -> None:
     """Check the number of terms before the paid embedding, because chunks with too many cannot be stored."""
-    check_term_limit(chunked.texts, setting=kb.row.language, document_text=chunked.tree.text)
+    check_term_limit(
+        chunked.texts, setting=kb.row.language, document_text=chunked.tree.text, version=kb.analyzer_version
+    )
 
 
 def _build_lexical_entries(kb: KnowledgeBaseView, chunked: ChunkedDocument) -> tuple[str, Sequence[LexicalEntry]]:
     language = resolve_document_language(kb.row.language, chunked.tree.text)
-    return language, build_lexical_entries(chunked.texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl)
+    entries = build_lexical_entries(
+        chunked.texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl, version=kb.analyzer_version
+    )
+    return language, entries

@@ -13,6 +13,7 @@ from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
+from app.lexical.analyzers import list_older_versions, parse_analyzer_version
 from app.lexical.languages import AUTO, get_analyzer_id
 from app.prompts.types import PromptSettings
 
@@ -135,6 +136,11 @@ class Generation:
     error: dict[str, Any] | None
     job_id: UUID | None
     was_live: bool = False
+
+    @property
+    def analyzer_version(self) -> int:
+        """Version of the analyzer of the generation."""
+        return parse_analyzer_version(self.identity.get("analyzer"))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -267,11 +273,36 @@ class KnowledgeBaseView:
 
     @property
     def analyzer_mismatch(self) -> str | None:
-        """Sentence about an analyzer that differs from the search index's analyzer, or None."""
+        """Sentence about an analyzer that cannot analyze queries for the search index, or None."""
         index_analyzer, analyzer = self.index.identity.get("analyzer"), get_analyzer_id(self.row.language)
-        if index_analyzer != analyzer:
+        if index_analyzer != analyzer and not self.has_older_analyzer:
             return f"{self._subject} was analyzed by {index_analyzer!r}, not {analyzer!r}. Reindex it."
         return None
+
+    @property
+    def analyzer_version(self) -> int:
+        """Version of the analyzer that built the search index. Documents and queries are analyzed by this version."""
+        return parse_analyzer_version(self.index.identity.get("analyzer"))
+
+    @property
+    def has_older_analyzer(self) -> bool:
+        """Whether an older version of the analyzer built the search index. Searches and uploads continue to use it."""
+        older = [get_analyzer_id(self.row.language, version) for version in list_older_versions()]
+        return self.index.identity.get("analyzer") in older
+
+    def find_reindex_reason(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
+        """Return a sentence about the reason to reindex, or None.
+
+        Args:
+            configured: Identities of the configured models.
+        """
+        mismatch = self.find_mismatch(configured)
+        if mismatch is not None or not self.has_older_analyzer:
+            return mismatch
+        return (
+            f"{self._subject} was analyzed by an older version ({self.index.identity['analyzer']!r}, not "
+            f"{get_analyzer_id(self.row.language)!r}). It works as before. Reindex it to use the new version."
+        )
 
     def require_match(self, configured: Sequence[EmbeddingIdentity]) -> None:
         """Raise IndexMismatch if no configured model fits the search index."""

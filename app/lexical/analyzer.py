@@ -1,74 +1,82 @@
 """Analyzer: conversion of a text to terms, with the same rules for documents and queries.
 
-The analyzer normalizes and casefolds the text, splits it into Unicode words, drops stop words, and stems with Snowball.
-An identifier yields itself and its parts. Numbers stay whole. Scripts without spaces between words become character
-bigrams.
+The analyzer folds the text, splits it into Unicode words, drops stop words, and stems with Snowball. An identifier
+yields itself and its parts. Numbers stay whole. Scripts without spaces between words become character bigrams.
 """
 
 import re
 import unicodedata
-from functools import lru_cache
+from collections.abc import Sequence
 from threading import Lock
 
 import Stemmer
 
-from app.errors import InvalidInputError
+from app.lexical.index_folding import fold_for_index
+from app.lexical.numbers import list_number_terms, list_spaced_numbers
 from app.lexical.stop_words import get_stop_words
-from app.text_normalization import fold_text
+from app.lexical.word_patterns import (
+    APOSTROPHES,
+    BIGRAM_RUN,
+    CAMEL_PART,
+    INITIALS,
+    LETTER,
+    NUMBER,
+    VERSION,
+    is_camel,
+    split_bigrams,
+)
 
 DEFAULT_LANGUAGE = "english"
-# Increase the version when any analyzer returns different terms for a text: the version is part of the index identity.
-_VERSION = 1
-# Algorithms of Snowball that are variants of english and dutch, kept there for comparison.
-_NOT_LANGUAGES = frozenset({"porter", "lovins", "dutch_porter"})
+CURRENT_VERSION = 2
+"""Version of the analyzer, a part of the index identity. Increase it when a text gets different terms."""
+
+STOP_WORD_MARK = "="
+"""First character of the term of a stop word. No other term begins with it."""
+
 # Languages whose own script becomes bigrams. The other words in such texts are mostly English.
-_BIGRAM_LANGUAGES = frozenset({"chinese", "japanese", "korean", "thai"})
+BIGRAM_LANGUAGES = frozenset({"chinese", "japanese", "korean", "thai"})
 _MAX_CACHED_WORDS = 40_000
 _MAX_CACHED_WORD_LENGTH = 40
-_MAX_TERM_LENGTH = 256
+MAX_TERM_LENGTH = 256
+# Stop words are terms in runs of at least four (to be or not to be), and in texts of at most twenty words.
+_MIN_STOP_WORD_RUN = 4
+_SHORT_TEXT_WORDS = 20
+# Number of places of a capitalized stop word that are examined: the number of places of all texts is not limited.
+_MAX_PLACES = 50
 
-# Han, Kana, Bopomofo, Hangul and the South-East Asian scripts: no spaces between words, or (Hangul) rich endings.
-_BIGRAM_SCRIPTS = (
-    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3031-\u3035\u3041-\u3096\u309d-\u309f"
-    "\u30a1-\u30fa\u30fc-\u312f\u3131-\u318e\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f"
-    "\uac00-\ud7ff\uf900-\ufaff\U0001b000-\U0001b16f\U00020000-\U000323af"
-)
-# `\w` does not match combining marks, which are parts of letters in Indic, Arabic and Hebrew scripts.
-_MARKS = (
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
-    "\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed\u0900-\u0963\u0966-\u0dff\u0f18-\u0fbc"
-)
-_BIGRAM_RUN = re.compile(f"([{_BIGRAM_SCRIPTS}]+)")
-_APOSTROPHES = "'\u2019\u02bc"
-_LETTER = rf"[\w{_MARKS}]"
-# A word continues across a comma or full stop between digits (1,000.5), and across a hyphen, full stop or apostrophe
-# between letters. C++ and C# keep their signs.
-_BOUND = r"(?:(?:[-.{a}]|(?<=\d),(?=\d)){w}+)*(?:\+\+(?!\w)|\#(?!\w))?"
-_ASCII_WORD = re.compile(r"\w+" + _BOUND.format(a=_APOSTROPHES, w=r"\w"))
-_WORD = re.compile(_LETTER + "+" + _BOUND.format(a=_APOSTROPHES, w=_LETTER))
+# A word continues across a comma or full stop between digits (1,000.5). It continues across a hyphen, full stop or
+# apostrophe between letters, and across a non-joiner (Persian). C++17 and C# keep their signs, and 10^6 its power.
+_SIGNS = r"(?:\+\+(?!\w)|\#(?!\w)|(?<=[^\W\d_])(?:\+\+|\#)\d+(?!\w))?"
+_BOUND = r"(?:(?:[-.{a}]|(?<=\d),(?=\d)|(?<=\d)\^-?(?=\d)){w}+)*" + _SIGNS
+_ASCII_WORD = re.compile(r"\w+" + _BOUND.format(a="'", w=r"\w"))
+_WORD = re.compile(LETTER + "+" + _BOUND.format(a=APOSTROPHES + "\u200c", w=LETTER))
+_MAX_TITLE_LENGTH = 12
 
-_APOSTROPHE = re.compile(f"[{_APOSTROPHES}]")
-_CUT_AT = re.compile(rf"[-.,_{_APOSTROPHES}+#]+")
-_PLAIN = re.compile(rf"[^-.,_{_APOSTROPHES}+#]+")
-_CONTRACTION = re.compile(rf"[{_APOSTROPHES}](?:s|d|m|t|ll|re|ve)$", re.IGNORECASE)
-_NEGATION = re.compile(rf"n[{_APOSTROPHES}]t$", re.IGNORECASE)
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_VERSION_NUMBER = re.compile(r"[vV](\d+(?:\.\d+)+)")
-_CAMEL = re.compile(r"[a-z\d][A-Z]|[A-Z]{2}[a-z]")
-_CAMEL_PART = re.compile(r"[A-Z]{2,}s?(?![a-z])|[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z\d]+|[A-Z\d]+|[^A-Za-z\d]+")
-_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])+")
-_PLURAL_ACRONYM = re.compile(r"[A-Z\d]{2,}s")
+_JOINERS = re.compile(f"[{APOSTROPHES}\u200c]")
+_CUT_AT = re.compile(rf"[-.,_^{APOSTROPHES}+#]+")
+_PLAIN = re.compile(rf"[^-.,_^{APOSTROPHES}\u200c+#]+")
+_CONTRACTION = re.compile(rf"[{APOSTROPHES}](?:s|d|m|t|ll|re|ve)$", re.IGNORECASE)
+_NEGATION = re.compile(rf"n[{APOSTROPHES}]t$", re.IGNORECASE)
+_VERSION_PART = re.compile(r"\d+(?:\.\d+)+")
+_SIGNED = re.compile(r"([^\W\d_]+(?:\+\+|\#))(\d+)")
+# Ph.D, M.Sc: short pieces between full stops.
+_ABBREVIATION = re.compile(r"[^\W\d_]{1,3}(?:\.[^\W\d_]{1,3})+")
+_WORD_NUMBER = re.compile(r"([^\W\d_]{2,})(\d+)")
+_NUMBER_WORD = re.compile(r"(\d+(?:[.,]\d+)*)([^\W\d_]+[23]?)")
+_ORDINALS = frozenset({"st", "nd", "rd", "th"})
 
 
 class Analyzer:
     """Analyzer of one language, safe to share between threads."""
 
+    version = CURRENT_VERSION
+
     def __init__(self, language: str) -> None:
         self.language = language
-        self.name = f"{language}-v{_VERSION}"
-        words = DEFAULT_LANGUAGE if language in _BIGRAM_LANGUAGES else language
+        self.name = f"{language}-v{self.version}"
+        words = DEFAULT_LANGUAGE if language in BIGRAM_LANGUAGES else language
         self._is_english = words == "english"
+        self._is_turkish = words == "turkish"
         self.stop_words = get_stop_words(words)
         self._stemmer = Stemmer.Stemmer(words, 0)
         # A Snowball stemmer keeps state between its C calls, so one thread uses it at a time.
@@ -83,29 +91,73 @@ class Analyzer:
 
         Returns:
             The terms in the order of the text, with repeats. The parts of an identifier follow the whole identifier.
+            Stop words have no terms.
         """
-        clean = fold_text(text)
-        if clean.isascii():
-            return self._analyze_words(_ASCII_WORD.findall(clean))
-        clean = clean.replace("\u2010", "-")  # a hyphen that NFKC does not replace
-        runs = _BIGRAM_RUN.split(clean)
+        clean = fold_for_index(text)
+        return self._analyze_parts(_split_words(clean)) + list_spaced_numbers(clean)
+
+    def tokenize_document(self, text: str) -> list[str]:
+        """Split the text of a document into terms, with terms for the stop words that a reader may search for.
+
+        These stop words are words in capitals (IT), two capitalized words in a row (The Who), and a capitalized word
+        inside a sentence. A line of one word, long runs (to be or not to be) and a short text count too.
+
+        Returns:
+            The terms of ``tokenize``, then the marked terms of stop words.
+        """
+        clean = fold_for_index(text)
+        parts = _split_words(clean)
+        terms = self._analyze_parts(parts) + list_spaced_numbers(clean)
+        word_lists = [part for part in parts if isinstance(part, list)]
+        is_short = sum(map(len, word_lists)) <= _SHORT_TEXT_WORDS
+        selected: list[str] = []
+        for words in word_lists:
+            find_cached = self._terms_cache.get
+            flags = [not find_cached(word, True) for word in words]  # a long word, which is not cached, is no stop word
+            if is_short:
+                selected += [word for word, flag in zip(words, flags, strict=True) if flag]
+            elif True in flags:
+                selected += _select_stop_words(words, flags, clean)
+        if not is_short:
+            lines = [line.strip() for line in clean.split("\n") if len(line) <= _MAX_TITLE_LENGTH]
+            selected += [line for line in lines if self._casefold(line) in self.stop_words]
+        return terms + self._mark_stop_words(selected)
+
+    def tokenize_stop_words(self, query: str) -> list[str]:
+        """Return the marked terms of all stop words of a query. They find chunks if a query has no other words."""
+        words = [word for part in _split_words(fold_for_index(query)) if isinstance(part, list) for word in part]
+        return self._mark_stop_words([word for word in words if not self._find_terms(word)])
+
+    def _mark_stop_words(self, words: Sequence[str]) -> list[str]:
+        terms = [self._mark_stop_word(word) for word in words]
+        return [term for term in terms if len(term) > len(STOP_WORD_MARK)]
+
+    def _mark_stop_word(self, word: str) -> str:
+        if self._is_english:
+            word = _CONTRACTION.sub("", word)
+        return STOP_WORD_MARK + _JOINERS.sub("", self._casefold(word)).strip("_")[:MAX_TERM_LENGTH]
+
+    def _analyze_parts(self, parts: Sequence[list[str] | str]) -> list[str]:
         terms: list[str] = []
-        for index, run in enumerate(runs):
-            terms += _split_bigrams(run) if index % 2 else self._analyze_words(_WORD.findall(run))
+        for part in parts:
+            terms += self._analyze_words(part) if isinstance(part, list) else split_bigrams(part)
         return terms
 
-    def _analyze_words(self, words: list[str]) -> list[str]:
+    def _analyze_words(self, words: Sequence[str]) -> list[str]:
         result: list[str] = []
         cache = self._terms_cache
         for word in words:
             terms = cache.get(word)
             if terms is None:
-                terms = self._analyze_word(word)
+                terms = self._find_terms(word)
             result += terms
         return result
 
-    def _analyze_word(self, word: str) -> tuple[str, ...]:
-        terms = tuple(term[:_MAX_TERM_LENGTH] for term in self._compute_terms(word))
+    def _find_terms(self, word: str) -> tuple[str, ...]:
+        terms = self._terms_cache.get(word)
+        if terms is not None:
+            return terms
+        terms = tuple(term[:MAX_TERM_LENGTH] for term in self._compute_terms(word))
         if len(word) <= _MAX_CACHED_WORD_LENGTH:
             # A full cache is cleared as a whole: a text refills it in milliseconds, and clearing needs no lock.
             if len(self._terms_cache) >= _MAX_CACHED_WORDS:
@@ -121,91 +173,143 @@ class Analyzer:
         word = word.strip("_")
         if not word:
             return []
-        if _INITIALS.fullmatch(word):
+        if INITIALS.fullmatch(word):
             word = word.replace(".", "")
-        if _NUMBER.fullmatch(word):
-            return [word.replace(",", "") if _THOUSANDS.fullmatch(word) else word]
-        if _PLAIN.fullmatch(word) and not _is_camel(word):
-            return self._stem(word)
+        if NUMBER.fullmatch(word):
+            return list_number_terms(word)
+        if _PLAIN.fullmatch(word) and not is_camel(word):
+            parts = split_digits(word)
+            if not parts:
+                return self._stem(word)
+            whole = self._stem(word)
+            return whole + [term for part in parts for term in self._analyze_part(part) if term not in whole]
         return self._split_identifier(word)
 
+    def _analyze_part(self, part: str) -> list[str]:
+        return list_number_terms(part) if NUMBER.fullmatch(part) else self._stem(part)
+
     def _split_identifier(self, word: str) -> list[str]:
-        """Return the whole identifier and then its parts. At an apostrophe, only the parts count (l'homme, O'Brien)."""
-        divided = _APOSTROPHE.split(word)
-        if len(divided) > 1:
-            return [term for piece in divided if piece for term in self._compute_terms(piece)]
+        """Return the whole identifier and then its parts."""
+        pieces = [piece for piece in _JOINERS.split(word) if piece]
+        if len(pieces) != 1 or pieces[0] != word:
+            return self._join_pieces(pieces) + [term for piece in pieces for term in self._compute_terms(piece)]
         # Writers disagree on hyphens, so "follow-up" also yields followup, and "AB-1234" also yields AB1234.
-        joined = _casefold(word).replace("-", "")
+        joined = self._casefold(word).replace("-", "")
         if joined.isalpha():
             full_forms = self._stem(joined)
         else:
-            full_forms = [_casefold(word)]
+            full_forms = [self._casefold(word)]
             if joined != full_forms[0] and not joined.isdigit():
                 full_forms.append(joined)
-        version = _VERSION_NUMBER.fullmatch(word)
-        if version:
-            full_forms.append(version[1])
-        return full_forms + [term for part in _split_parts(word) for term in self._stem(part) if term not in full_forms]
+        version = VERSION.fullmatch(word)
+        versions = [version[1]] if version else _VERSION_PART.findall(word)
+        extra_forms = versions + [form for match in [_SIGNED.fullmatch(word)] if match for form in match.groups()]
+        if _ABBREVIATION.fullmatch(word) and min(map(len, word.split("."))) == 1:
+            extra_forms.append(word.replace(".", ""))
+        full_forms += [form for form in map(self._casefold, extra_forms) if form not in full_forms]
+        parts = [term for part in list_parts(word) for term in self._analyze_part(part)]
+        return full_forms + [term for term in dict.fromkeys(parts) if term not in full_forms]
+
+    def _join_pieces(self, pieces: Sequence[str]) -> list[str]:
+        """Return the form without apostrophes or non-joiners (OBrien), but not of an elision (l'homme)."""
+        joined = "".join(pieces)
+        if joined.isdigit() and all(len(piece) == 3 for piece in pieces[1:]):
+            return [joined]  # 1'000 in Switzerland
+        is_elision = len(pieces) < 2 or self._casefold(pieces[0]) in self.stop_words
+        return [] if is_elision or not all(map(str.isalpha, pieces)) else self._stem(joined)
 
     def _stem(self, word: str) -> list[str]:
-        folded = _casefold(word)
+        folded = self._casefold(word)
         if folded in self.stop_words:
             return []
         with self._stemmer_lock:
-            return [self._stemmer.stemWord(folded[:_MAX_TERM_LENGTH])]
+            stem = self._stemmer.stemWord(folded[:MAX_TERM_LENGTH])
+        # Capitals without their dot (INTERNET) and keyboards without the dotless letter write both as one.
+        return [stem.replace("\u0131", "i") if self._is_turkish else stem]
+
+    def _casefold(self, word: str) -> str:
+        if self._is_turkish:
+            word = word.replace("\u0130", "i").replace("I", "\u0131")
+        folded = word.casefold()
+        return folded if folded.isascii() else unicodedata.normalize("NFKC", folded.replace("i\u0307", "i"))
 
 
-def get_analyzer(language: str = DEFAULT_LANGUAGE) -> Analyzer:
-    """Return the analyzer of a language, which is created once in a process.
+def _split_words(clean: str) -> list[list[str] | str]:
+    """Return lists of words, and between them the runs of characters that become bigrams."""
+    if clean.isascii():
+        return [_ASCII_WORD.findall(clean)]
+    runs = BIGRAM_RUN.split(clean)
+    return [run if index % 2 else _WORD.findall(run) for index, run in enumerate(runs)]
 
-    Raises:
-        InvalidInputError: The language has no analyzer. The error lists the supported languages.
+
+def _select_stop_words(words: Sequence[str], flags: Sequence[bool], text: str) -> list[str]:
+    """Return the stop words of a text in capitals, two capitalized ones in a row, inner capitals, and long runs.
+
+    Args:
+        words: Words of the text.
+        flags: Whether each word is a stop word.
+        text: The text.
     """
-    return _load_analyzer(language)
+    selected: list[str] = []
+    run: list[str] = []
+    capitalized: set[str] = set()
+    for word, flag in zip((*words, ""), (*flags, False), strict=True):
+        if flag:
+            if word[0].isupper():
+                if word.isupper() and len(word) > 1:
+                    selected.append(word)
+                elif run and run[-1][0].isupper():
+                    selected += run[-1], word
+                else:
+                    capitalized.add(word)
+            run.append(word)
+        elif run:
+            if len(run) >= _MIN_STOP_WORD_RUN:
+                selected += run
+            run = []
+    return selected + [word for word in sorted(capitalized) if _is_inside_sentence(word, text)]
 
 
-@lru_cache(maxsize=64)
-def _load_analyzer(language: str) -> Analyzer:
-    supported = list_languages()
-    if language not in supported:
-        raise InvalidInputError(
-            f"Unknown language. Use one of {', '.join(supported)}.", loc=("body", "language"), supported=supported
-        )
-    return Analyzer(language)
+def _is_inside_sentence(word: str, text: str) -> bool:
+    """Return whether a word follows a lowercase letter or a comma and a space at one of its first places."""
+    position = text.find(f" {word}", 1)
+    for _ in range(_MAX_PLACES):
+        if position < 0:
+            return False
+        before, after = text[position - 1], text[position + len(word) + 1 : position + len(word) + 2]
+        if (before.islower() or before == ",") and not after.isalnum():
+            return True
+        position = text.find(f" {word}", position + 1)
+    return False
 
 
-def get_auto_analyzer_id() -> str:
-    """Return the analyzer id of an index in which each document is analyzed in its own language."""
-    return f"auto-v{_VERSION}"
-
-
-def list_languages() -> list[str]:
-    """Return the languages that have an analyzer, sorted."""
-    return sorted((set(Stemmer.algorithms()) - _NOT_LANGUAGES) | _BIGRAM_LANGUAGES)
-
-
-def _casefold(word: str) -> str:
-    folded = word.casefold()
-    return folded if folded.isascii() else unicodedata.normalize("NFKC", folded)
-
-
-def _split_bigrams(run: str) -> list[str]:
-    return [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
-
-
-def _is_camel(word: str) -> bool:
-    return bool(_CAMEL.search(word)) and not _PLURAL_ACRONYM.fullmatch(word)
-
-
-def _split_parts(word: str) -> list[str]:
+def list_parts(word: str) -> list[str]:
     """Return the parts of an identifier. Single digits carry no meaning (v2.3.1) and are left out."""
     pieces = [piece for piece in _CUT_AT.split(word) if piece]
     parts: list[str] = []
     for piece in pieces:
         if len(pieces) > 1:
             parts.append(piece)
-        if len(pieces) == 1 or _is_camel(piece):
+        if len(pieces) == 1 or is_camel(piece):
             # A single letter split off by case is noise (iPhone, mRNA). A single letter split off by a sign is a name
             # (x_y).
-            parts += [part for part in _CAMEL_PART.findall(piece) if len(part) > 1]
-    return [part for part in dict.fromkeys(parts) if not (len(part) == 1 and part.isdigit())]
+            parts += [part for part in CAMEL_PART.findall(piece) if len(part) > 1]
+    digit_parts = split_digits(word)
+    if digit_parts:
+        return digit_parts
+    parts = [part for part in dict.fromkeys(parts) if not (len(part) == 1 and part.isdigit())]
+    return parts + [digits for part in parts for digits in split_digits(part)]
+
+
+def split_digits(word: str) -> list[str]:
+    """Return the word and the number of a form such as 10mg, ISO9001 or python3; an empty list for other words."""
+    match = _NUMBER_WORD.fullmatch(word)
+    if match:
+        number, unit = match.groups()
+        if unit.lower() in _ORDINALS:
+            return []
+        return [number] if unit == "s" else [number, unit]  # 1970s
+    match = _WORD_NUMBER.fullmatch(word)
+    if not match:
+        return []
+    return [match[1]] if len(match[2]) == 1 else [match[1], match[2]]

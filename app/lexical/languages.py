@@ -1,32 +1,38 @@
 """Languages in which texts are analyzed: one fixed language, or the detected language of each document."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from uuid import UUID
 
-from app.lexical.analyzer import DEFAULT_LANGUAGE, get_analyzer, get_auto_analyzer_id
+from app.lexical.analyzer import CURRENT_VERSION, DEFAULT_LANGUAGE
+from app.lexical.analyzers import get_analyzer
 from app.lexical.detection import detect_language
 from app.lexical.packed_entries import PackedEntries
 from app.lexical.weights import MAX_TERMS, LexicalEntry, TooManyTerms, compute_salt, compute_term_id, iterate_entries
-from app.text_normalization import fold_text
+from app.text_normalization import fold_text, normalize_text
 from app.threads import raise_if_cancelled
 
 AUTO = "auto"
 """Setting that detects the language of each document."""
 
-# Maximum number of terms for one character: bigrams, or the parts of an identifier and its two or three whole forms.
-MAX_TERMS_PER_CHARACTER = 2
+# Maximum number of terms for one character: bigrams, or the parts of an identifier and its whole forms.
+MAX_TERMS_PER_CHARACTER = 3
 # Number of stop words by which one language must exceed another to count as the language of a query.
 MIN_STOP_WORD_MARGIN = 2
 _PUNCTUATION = ".,:;!?\"'()[]…„“”«»¿¡"
 
 
-def get_analyzer_id(setting: str) -> str:
+def get_analyzer_id(setting: str, version: int = CURRENT_VERSION) -> str:
     """Return the analyzer id that a search index stores in its identity.
+
+    Args:
+        setting: Language of the knowledge base, or ``AUTO``.
+        version: Version of the analyzer.
 
     Raises:
         InvalidInputError: The language has no analyzer.
     """
-    return get_auto_analyzer_id() if setting == AUTO else get_analyzer(setting).name
+    return f"{AUTO}-v{version}" if setting == AUTO else get_analyzer(setting, version).name
 
 
 def resolve_document_language(setting: str, text: str) -> str:
@@ -35,26 +41,35 @@ def resolve_document_language(setting: str, text: str) -> str:
 
 
 def build_lexical_entries(
-    texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float
+    texts: Sequence[str], *, language: str, index_id: UUID, avgdl: float, version: int = CURRENT_VERSION
 ) -> Sequence[LexicalEntry]:
     """Build the lexical entries of a document's chunks in one search index, in the order of ``texts``.
+
+    Args:
+        texts: Texts of the chunks.
+        language: Language of the document.
+        index_id: Id of the search index.
+        avgdl: Fixed average length of the search index, in terms.
+        version: Version of the analyzer of the search index.
 
     Raises:
         TooManyTerms: A chunk has too many different terms.
         CancelledError: The caller was cancelled.
     """
-    return PackedEntries(iterate_entries(_tokenize_texts(texts, language), salt=compute_salt(index_id), avgdl=avgdl))
+    return PackedEntries(
+        iterate_entries(_tokenize_texts(texts, language, version), salt=compute_salt(index_id), avgdl=avgdl)
+    )
 
 
-def _tokenize_texts(texts: Sequence[str], language: str) -> Iterator[Sequence[str]]:
+def _tokenize_texts(texts: Sequence[str], language: str, version: int) -> Iterator[Sequence[str]]:
     """Yield the tokens of one text at a time: the tokens of all texts take many times the memory of the texts."""
-    tokenize = get_analyzer(language).tokenize
+    tokenize = get_analyzer(language, version).tokenize_document
     for text in texts:
         raise_if_cancelled()
         yield tokenize(text)
 
 
-def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str) -> None:
+def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str, version: int = CURRENT_VERSION) -> None:
     """Check that no chunk has too many different terms for a lexical entry.
 
     Only chunks that are long enough to exceed the limit are analyzed. Most documents have no such chunk, and then their
@@ -64,6 +79,7 @@ def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str) 
         texts: Texts of the document's chunks.
         setting: Language of the knowledge base, or ``AUTO``.
         document_text: Text of the whole document, for language detection.
+        version: Version of the analyzer of the search index.
 
     Raises:
         TooManyTerms: A chunk has more than ``MAX_TERMS`` different terms.
@@ -75,16 +91,30 @@ def check_term_limit(texts: Sequence[str], *, setting: str, document_text: str) 
         return
     language = resolve_document_language(setting, document_text)
     for index in long_indexes:
-        terms = len(set(map(compute_term_id, get_analyzer(language).tokenize(texts[index]))))
+        terms = len(set(map(compute_term_id, get_analyzer(language, version).tokenize_document(texts[index]))))
         if terms > MAX_TERMS:
             raise TooManyTerms(index, terms)
 
 
-def tokenize_query(languages: Sequence[str], text: str) -> list[str]:
-    """Return the distinct terms of a query in all the languages, so that it matches documents of each language."""
+def tokenize_query(languages: Sequence[str], text: str, version: int = CURRENT_VERSION) -> list[str]:
+    """Return the distinct terms of a query in all the languages, so that it matches documents of each language.
+
+    In a language in which the query has only stop words, it searches for the stop words. A single lowercase word does
+    so only if it is a stop word of all the languages: "die" is an English verb too.
+
+    Args:
+        languages: Languages of the documents.
+        text: Text of the query.
+        version: Version of the analyzer of the search index.
+    """
     if len(languages) > 1:
-        text = _remove_query_stop_words(languages, fold_text(text))
-    return list(dict.fromkeys(token for language in languages for token in get_analyzer(language).tokenize(text)))
+        text = _remove_query_stop_words(languages, normalize_text(text))
+    analyzers = [get_analyzer(language, version) for language in languages]
+    term_lists = [analyzer.tokenize(text) for analyzer in analyzers]
+    if not any(term_lists) or len(text.split()) > 1 or not text.islower():
+        pairs = zip(analyzers, term_lists, strict=True)
+        term_lists = [terms or analyzer.tokenize_stop_words(text) for analyzer, terms in pairs]
+    return list(dict.fromkeys(chain.from_iterable(term_lists)))
 
 
 def remove_stop_words(language: str, text: str) -> str:

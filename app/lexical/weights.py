@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from app.errors import TooLargeError
+from app.lexical.analyzer import STOP_WORD_MARK
 
 K1 = 1.2
 B = 0.75
@@ -35,7 +36,7 @@ class LexicalEntry:
     """Lexical index entry of one chunk. The three lists have the same length and order.
 
     Attributes:
-        length: Number of terms of the chunk, with repeats.
+        length: Number of terms of the chunk, with repeats and without stop words.
         term_ids: Distinct ids of the terms, sorted, in [0, DIMENSIONS).
         weights: Weight of each term, in (0, 1).
         keys: Distinct signed 32-bit key of each term.
@@ -114,9 +115,10 @@ def iterate_entries(
         tf = np.fromiter(frequencies.values(), np.float64, len(frequencies))
         order = np.argsort(term_ids)
         term_ids, tf = term_ids[order], tf[order]
-        weights = tf / (tf + k1 * (1 - b + b * len(tokens) / avgdl))
+        length = sum(not token.startswith(STOP_WORD_MARK) for token in tokens)
+        weights = tf / (tf + k1 * (1 - b + b * length / avgdl))
         keys = _compute_keys(term_ids, salt)
-        yield LexicalEntry(len(tokens), term_ids.tolist(), weights.tolist(), keys.tolist())
+        yield LexicalEntry(length, term_ids.tolist(), weights.tolist(), keys.tolist())
 
 
 def recompute_weights(

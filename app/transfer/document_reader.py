@@ -178,7 +178,9 @@ def build_imported_document(
         vectors=vectors,
         unembedded=frozenset(structure.unembedded),
         language=language,
-        entries=build_lexical_entries(texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl),
+        entries=build_lexical_entries(
+            texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl, version=kb.analyzer_version
+        ),
         image_by_chunk=structure.image_by_chunk,
     )
 

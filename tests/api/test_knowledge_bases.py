@@ -39,6 +39,7 @@ def test_create_knowledge_base_with_name_only_has_defaults(tenant: Tenant) -> No
 
 def test_knowledge_base_shows_its_search_index(tenant: Tenant) -> None:
     nothing = {"state": "exact", "reason": None, "size_bytes": 0, "average_length": 100.0, "problem": None}
+    nothing |= {"analyzer": "english-v2", "action": None}
     assert tenant.admin.get(f"{ROUTE}/default").json()["index"] == nothing
     own = f"where tenant_id = '{decode_id('ten', tenant.id)}'"
     for change, told in (

@@ -10,7 +10,7 @@ import pytest
 from pgvector import SparseVector
 
 from app.embedded_postgres import EmbeddedPostgres
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import build_entries, compute_term_key
 from app.settings import load_settings
 from benchmarks.scale import ScaleOptions, ScaleRun

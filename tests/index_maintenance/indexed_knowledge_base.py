@@ -9,7 +9,7 @@ import pytest
 from app.bootstrap import TenantServices
 from app.db.models.tenant_data import DocumentRow
 from app.documents.types import DocumentNotFound
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from tests.ingestion.workshop import Workshop, add_text
 from tests.lexical.reference import bm25s_scorer

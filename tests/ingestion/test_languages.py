@@ -96,14 +96,14 @@ async def test_shared_index_in_message_is_marked_as_shared(services: TenantServi
     kb = await found(services)
     index = replace(kb.index, identity={**kb.index.identity, "analyzer": "auto-v0"})
     told = [replace(kb, row=replace(kb.row, tenant_id=owner), index=index) for owner in (UUID(int=9), SYSTEM_TENANT)]
-    sentence = "nowledge base 'mixed' was analyzed by 'auto-v0', not 'auto-v1'. Reindex it."
+    sentence = "nowledge base 'mixed' was analyzed by 'auto-v0', not 'auto-v2'. Reindex it."
     assert [one.analyzer_mismatch for one in told] == [f"K{sentence}", f"Shared k{sentence}"]
     assert [one.display_name for one in told] == ["'mixed'", "the shared 'mixed'"]
 
 
 async def test_index_of_other_analyzer_is_skipped_with_warning(workshop: Workshop, services: TenantServices) -> None:
     kb = await found(services)
-    assert kb.index.identity["analyzer"] == "auto-v1"
+    assert kb.index.identity["analyzer"] == "auto-v2"
     waiting = await add(services, TEXTS["english"])
     await workshop.owner.execute(
         """update search_index set identity = identity || '{"analyzer": "auto-v0"}' where id = $1""", kb.index.id
@@ -112,7 +112,7 @@ async def test_index_of_other_analyzer_is_skipped_with_warning(workshop: Worksho
         await add(services, TEXTS["german"])
     with pytest.raises(IndexMismatch, match="auto-v0"):
         await workshop.ingest(waiting)
-    told = "Knowledge base 'mixed' was analyzed by 'auto-v0', not 'auto-v1'. Reindex it. "
+    told = "Knowledge base 'mixed' was analyzed by 'auto-v0', not 'auto-v2'. Reindex it. "
     for strategy, remarks in (("lexical", 1), ("hybrid", 1), ("dense", 0)):
         request = SearchRequest(["winters"], knowledge_bases=["mixed"], strategy=strategy)
         result = await services.retrieval.search(request)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from app.lexical.analyzer import list_languages
+from app.lexical.analyzers import list_languages
 from app.lexical.detection import WINDOW_CHARACTERS, WINDOW_COUNT, detect_language, sample_text
 
 GERMAN = "Die Kündigungsfrist beträgt drei Monate zum Ende des Quartals, sofern nichts anderes vereinbart ist."

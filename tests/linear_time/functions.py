@@ -66,7 +66,8 @@ from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.tree import add_sentences, build_tree
 from app.ingestion.types import Block, BlockKind, ChunkDraft, ParsedDocument
 from app.knowledge_bases.vector_stores import slugify_title
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
+from app.lexical.index_folding import fold_for_index
 from app.lexical.languages import (
     build_lexical_entries,
     check_term_limit,
@@ -74,6 +75,8 @@ from app.lexical.languages import (
     resolve_document_language,
     tokenize_query,
 )
+from app.lexical.numbers import list_number_terms, list_spaced_numbers
+from app.lexical.word_patterns import is_camel, split_bigrams
 from app.object_store import content_disposition
 from app.retrieval.conversation import build_conversation_queries
 from app.retrieval.fusion.merge_sources import get_normalized_text
@@ -365,9 +368,13 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.ingestion.tree": {kind.value: lambda text, kind=kind: _tree(text, kind) for kind in BlockKind},  # type: ignore[misc]
     "app.knowledge_bases.vector_stores": {"slugify_title": slugify_title},
     "app.lexical.analyzer": {
-        language: lambda text, language=language: get_analyzer(language).tokenize(text)  # type: ignore[misc]
+        language: lambda text, language=language: get_analyzer(language).tokenize_document(text)  # type: ignore[misc]
         for language in ("english", "german", "japanese", "arabic", "hindi")
     },
+    "app.lexical.first_version": {"tokenize": lambda text: get_analyzer(version=1).tokenize(text)},
+    "app.lexical.index_folding": {"fold_for_index": fold_for_index},
+    "app.lexical.numbers": {"list_spaced_numbers": list_spaced_numbers, "list_number_terms": list_number_terms},
+    "app.lexical.word_patterns": {"is_camel": is_camel, "split_bigrams": split_bigrams},
     "app.lexical.detection": {"document_language": lambda text: resolve_document_language("auto", text)},
     "app.lexical.languages": {
         "query_tokens": lambda text: tokenize_query(["english", "german", "french"], text),

@@ -16,7 +16,7 @@ from app.db.session import Database, TenantDatabase
 from app.documents.scopes import DocumentScope
 from app.filters import CompiledFilter
 from app.ids import decode_id, encode_id
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from app.retrieval.repository import RetrieverHits, RetrieverQuery
 from app.retrieval.retrievers.executor import HybridRetriever

@@ -13,7 +13,7 @@ from pgvector.asyncpg import register_vector
 
 from app.documents.scopes import DocumentScope
 from app.ids import decode_id, encode_id
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted
 from tests.lexical.reference import bm25s_scorer
 from tests.retrieval.conftest import Corpus, SentDocument, ask, ids_of

@@ -9,7 +9,7 @@ import pytest
 from app.bootstrap import TenantServices
 from app.documents.scopes import DocumentScope
 from app.filters import compile_filter
-from app.lexical.analyzer import get_analyzer
+from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from app.retrieval.repository import RetrievalRepository, RetrieverHits, RetrieverQuery
 from tests.ingestion.workshop import Workshop, add_text

@@ -201,7 +201,7 @@ def with_many_terms() -> bytes:
         (lambda: build_header("manifest.json", 1 << 32), 413, "too_large"),
         (lambda: with_identity(model="other"), 409, "archive_mismatch"),
         (lambda: with_identity(dimensions=8), 409, "archive_mismatch"),
-        (lambda: with_identity(analyzer="german-v1"), 409, "archive_mismatch"),
+        (lambda: with_identity(analyzer="german-v2"), 409, "archive_mismatch"),
         (lambda: build_archive(head=build_manifest(identity={})), 409, "archive_mismatch"),
         (lambda: with_facts(user_id="u", chat_id="c"), 422, "invalid"),
         (lambda: with_many_terms(), 413, "too_large"),

@@ -166,7 +166,7 @@ def _chunk_stored(
     texts = contextualize_chunks(
         stored.title, drafts, count_tokens=tools.count_tokens, max_tokens=tools.max_tokens, source=stored.source
     )
-    check_term_limit(texts, setting=generation.language, document_text=stored.text)
+    check_term_limit(texts, setting=generation.language, document_text=stored.text, version=generation.analyzer_version)
     vectors = {} if provided is None else provided.vectors
     return ChunkedDocument(
         tree, drafts, token_counts, texts, vectors=vectors, image_numbers=find_draft_images(tree, drafts)
@@ -204,7 +204,13 @@ def _build_indexed_document(
         vectors=embedded.vectors,
         unembedded=embedded.rejected,
         language=language,
-        entries=build_lexical_entries(chunked.texts, language=language, index_id=generation.id, avgdl=generation.avgdl),
+        entries=build_lexical_entries(
+            chunked.texts,
+            language=language,
+            index_id=generation.id,
+            avgdl=generation.avgdl,
+            version=generation.analyzer_version,
+        ),
         images={
             at: DocumentImage(ordinal=number, media_type=media_types[number])
             for at, number in chunked.image_numbers.items()

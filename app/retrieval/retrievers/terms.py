@@ -6,6 +6,7 @@ from itertools import product
 from typing import NamedTuple
 from uuid import UUID
 
+from app.lexical.analyzer import CURRENT_VERSION
 from app.lexical.languages import tokenize_query
 from app.lexical.weights import compute_query_keys, compute_query_term_ids, compute_salt
 from app.retrieval.search_run import SearchRun
@@ -24,10 +25,16 @@ QUERY_TERMS_TRUNCATED = ServiceWarning(
 
 
 class IndexLanguages(NamedTuple):
-    """Search index with the languages of its documents."""
+    """Search index with the languages of its documents and the version of its analyzer."""
 
     languages: Sequence[str]
     index_id: UUID
+    version: int = CURRENT_VERSION
+
+    @property
+    def analyzers(self) -> tuple[tuple[str, ...], int]:
+        """Languages and version, which determine the terms of a query."""
+        return tuple(self.languages), self.version
 
 
 class Terms(NamedTuple):
@@ -53,19 +60,19 @@ async def analyze_queries(
     Returns:
         The terms of the first text in all indexes, then the terms of the next text.
     """
-    language_sets = {tuple(index.languages) for index in indexes}
-    if sum(map(len, texts)) * sum(map(len, language_sets)) <= MAX_INLINE_CHARACTERS:
+    language_sets = {index.analyzers for index in indexes}
+    if sum(map(len, texts)) * sum(len(languages) for languages, _ in language_sets) <= MAX_INLINE_CHARACTERS:
         return _analyze_queries(texts, indexes, search_run)
     return await asyncio.to_thread(_analyze_queries, texts, indexes, search_run)
 
 
 def _analyze_queries(texts: Sequence[str], indexes: Sequence[IndexLanguages], search_run: SearchRun) -> list[Terms]:
-    language_sets = {tuple(index.languages) for index in indexes}
+    analyzers = {index.analyzers for index in indexes}
     ids = {
-        (text, language_set): compute_query_term_ids(tokenize_query(language_set, text))
-        for text, language_set in product(dict.fromkeys(texts), language_sets)
+        (text, (languages, version)): compute_query_term_ids(tokenize_query(languages, text, version))
+        for text, (languages, version) in product(dict.fromkeys(texts), analyzers)
     }
-    requested = [(ids[text, tuple(index.languages)], index) for text, index in product(texts, indexes)]
+    requested = [(ids[text, index.analyzers], index) for text, index in product(texts, indexes)]
     if sum(len(term_ids) for term_ids, _ in requested) > MAX_TERMS:
         search_run.warn(QUERY_TERMS_TRUNCATED)
         max_query_terms = max(1, MAX_TERMS // len(requested))

@@ -246,7 +246,10 @@ class SearchContext:
     async def _analyze_queries(self) -> list[Terms]:
         """Analyze the queries that have a text, for each target."""
         texts = [query.text for query in self.queries if query.text]
-        index_languages = [IndexLanguages(target.kb.languages, target.kb.index.id) for target in self.targets]
+        index_languages = [
+            IndexLanguages(target.kb.languages, target.kb.index.id, target.kb.analyzer_version)
+            for target in self.targets
+        ]
         return await analyze_queries(texts, index_languages, self.search_run)
 
     def _build_call(

@@ -12,7 +12,7 @@ from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
 from app.ingestion.chunkers.registry import load_chunkers
 from app.ingestion.parsers.registry import load_installed_parsers
 from app.ingestion.parsers.toolkit.tessdata import find_language_data
-from app.lexical.analyzer import list_languages
+from app.lexical.analyzers import list_languages
 from app.lexical.languages import AUTO
 from app.retrieval.strategies import DEFAULT_STRATEGY, load_strategies
 from app.retrieval.transformers import DEFAULT_TRANSFORMER, load_transformers

@@ -214,8 +214,17 @@ class SearchIndexOut(BaseModel):
         "more than 5 %.",
         examples=[86.4],
     )
+    analyzer: str = Field(
+        description="Analyzer that built the words of the index: its language and version.", examples=["english-v2"]
+    )
+    action: Literal["reindex"] | None = Field(
+        description="`reindex` if no configured embedding model fits the index, or if another version of the analyzer "
+        "built it; null otherwise. `POST /v1/knowledge-bases/{kb}/reindex` brings it up to date.",
+        examples=[None],
+    )
     problem: str | None = Field(
-        description="Reason why no configured embedding model or analyzer fits the index; null if one fits.",
+        description="Reason of the `action`; null without one. With an older version of the analyzer, searches and "
+        "uploads work as before.",
         examples=[None],
     )
 

@@ -42,6 +42,7 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
         resources: Resources of the process, for the configured models.
     """
     row, identity = view.row, view.index.identity
+    reindex_reason = None if row.source else view.find_reindex_reason(resources.embedders.identities)
     return {
         "id": encode_id("kb", row.id),
         "name": row.name,
@@ -63,7 +64,9 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
             else VectorIndexSkipReason(view.index.skip_reason).sentence,
             "size_bytes": view.index.index_bytes,
             "average_length": view.index.avgdl,
-            "problem": None if row.source else view.find_mismatch(resources.embedders.identities),
+            "analyzer": identity.get("analyzer", ""),
+            "action": None if reindex_reason is None else "reindex",
+            "problem": reindex_reason,
         },
         "reindex": None if view.reindex_progress is None else to_reindex_out(view.reindex_progress),
         "rollback_until": get_rollback_deadline(view, resources),
