@@ -116,9 +116,9 @@ def rank_chunks(evaluation: EvaluationSet, version: int) -> dict[str, list[int]]
     for query, text in evaluation.queries.items():
         scores = np.zeros(len(documents))
         for term in tokenize_query(["english"], text, version):
-            if found := postings.get(term):
-                indexes, frequencies = np.array(found).T
-                idf = math.log(1 + (len(documents) - len(found) + 0.5) / (len(found) + 0.5))
+            if entries := postings.get(term):
+                indexes, frequencies = np.array(entries).T
+                idf = math.log(1 + (len(documents) - len(entries) + 0.5) / (len(entries) + 0.5))
                 scores[indexes] += idf * frequencies / (frequencies + norms[indexes])
         rankings[query] = np.argsort(-scores, kind="stable")[:TOP].tolist()
     return rankings

@@ -49,8 +49,8 @@ def list_older_versions() -> list[int]:
 def is_same_analyzer(first: object, second: object) -> bool:
     """Return whether two analyzer ids name analyzers of one language, in versions that this service knows."""
     ids = [str(analyzer_id).rpartition("-v") for analyzer_id in (first, second)]
-    known = {str(version) for version in _ANALYZERS}
-    return first == second or (ids[0][0] == ids[1][0] and {version for _, _, version in ids} <= known)
+    supported_versions = {str(version) for version in _ANALYZERS}
+    return first == second or (ids[0][0] == ids[1][0] and {version for _, _, version in ids} <= supported_versions)
 
 
 def parse_analyzer_version(analyzer_id: object) -> int:
