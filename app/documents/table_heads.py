@@ -114,20 +114,26 @@ def is_label_row(row: str, next_row: str) -> bool:
         row: Line of the row.
         next_row: Line of the next row.
     """
-    cells = _split_cells(row)
+    cells = split_cells(row)
     if len(cells) < 2 or not cells[0] or any(cells[1:]):
         return False
-    next_cells = _split_cells(next_row)
+    next_cells = split_cells(next_row)
     if not next_cells or not any(next_cells):
         return False
     has_digits = _DIGITS.search(cells[0]) is not None
     return not (has_digits and _get_shape(cells[0]) == _get_shape(next_cells[0]))
 
 
-def _split_cells(row: str) -> list[str]:
+def split_cells(row: str) -> list[str]:
+    """Return the cells of a line of a Markdown table; an empty list if the line is no row."""
     if not row.startswith("|") or not row.endswith("|"):
         return []
     return [cell.strip() for cell in _CELL_END.split(row)[1:-1]]
+
+
+def is_rule(line: str) -> bool:
+    """Return whether a line is the line of dashes below the column names."""
+    return _RULE.fullmatch(line) is not None
 
 
 def _get_shape(cell: str) -> str:
@@ -136,7 +142,7 @@ def _get_shape(cell: str) -> str:
 
 def _shorten_names(names: str) -> str:
     row, _, rule = names.partition("\n")
-    cells = [_shorten_name(cell) for cell in _split_cells(row)]
+    cells = [_shorten_name(cell) for cell in split_cells(row)]
     return "| " + " | ".join(cells) + " |\n" + rule if cells else names
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from app.ingestion.filename_words import list_filename_words
 from app.ingestion.parsers.toolkit.links import strip_addresses
+from app.ingestion.plain_tables import format_plain_tables
 from app.ingestion.types import ChunkDraft, DocumentTree, EncodedImage
 from app.warnings import ServiceWarning
 
@@ -58,10 +59,10 @@ def contextualize_chunks(
     """Return the text that is embedded for each chunk: title, headings, a blank line and the chunk's text.
 
     The words of the file name, the title and each heading have a line. A heading that equals the title or begins the
-    chunk's text is left out. The file name is left out if the other lines contain its words. Links have no addresses.
-    If the lines have more than ``MAX_TITLE_TOKENS`` tokens, the title is dropped first, then the outermost headings. If
-    a text has too many tokens, its lines are dropped in the same order. The chunk's text is never cut: a chunk that is
-    too long by itself is returned without lines.
+    chunk's text is left out. The file name is left out if the other lines contain its words. Links have no addresses,
+    and tables have no bars. If the lines have more than ``MAX_TITLE_TOKENS`` tokens, the title is dropped first, then
+    the outermost headings. If a text has too many tokens, its lines are dropped in the same order. The chunk's text is
+    never cut: a chunk that is too long by itself is returned without lines.
 
     Args:
         title: Title of the document.
@@ -130,7 +131,7 @@ def _drop_oversized_prefixes(
     counts = count_tokens([drafts[at].content for at in long_positions]) if long_positions else []
     for at, tokens in zip(long_positions, counts, strict=True):
         if tokens > max_tokens:
-            prefixes[at], texts[at] = [], strip_addresses(drafts[at].content)
+            prefixes[at], texts[at] = [], _format_content(drafts[at])
     return [index for index, prefix in enumerate(prefixes) if prefix]
 
 
@@ -149,4 +150,8 @@ def _starts_with(text: str, part: str) -> bool:
 
 
 def _join_prefix(prefix: list[str], draft: ChunkDraft) -> str:
-    return strip_addresses("\n".join(prefix) + "\n\n" + draft.content if prefix else draft.content)
+    return "\n".join(prefix) + "\n\n" + _format_content(draft) if prefix else _format_content(draft)
+
+
+def _format_content(draft: ChunkDraft) -> str:
+    return format_plain_tables(strip_addresses(draft.content), has_repeated_head=draft.table_head is not None)

@@ -4,6 +4,7 @@ import pytest
 
 from app.ingestion.embedding_text import MAX_TITLE_TOKENS, contextualize_chunks
 from app.ingestion.filename_words import list_filename_words
+from app.ingestion.plain_tables import format_plain_tables
 from app.ingestion.types import ChunkDraft
 from tests.ingestion.documents import words
 
@@ -113,4 +114,21 @@ def test_contextualize_chunks_links_have_no_addresses_and_plain_addresses_stay()
 def test_contextualize_chunks_repeats_head_of_table() -> None:
     chunk = ChunkDraft("| 1 | 2 |", 40, 49, section_titles=("Prices",), table_head="| a | b |\n| --- | --- |")
     (text,) = contextualize_chunks("T", [chunk], count_tokens=words, max_tokens=99)
-    assert text == "T\nPrices\n\n| a | b |\n| --- | --- |\n| 1 | 2 |"
+    assert text == "T\nPrices\n\na 1, b 2"
+
+
+@pytest.mark.parametrize(
+    ("text", "has_head", "expected"),
+    [
+        ("Cap\n| a | b |\n| --- | --- |\n| 1 | 2 |", True, "Cap\na 1, b 2"),
+        ("| a | | c |\n| --- | --- | --- |\n| Bolts | | |\n| 1 | 2 | |", True, "Bolts\na 1, 2"),
+        ("| a | b |\n| --- | --- |\n| 1 | 2 |\n(1) A note.", True, "a 1, b 2\n(1) A note."),
+        ("| a | b |\n| --- | --- |\n| 1 | 2 |", False, "a b\n1 2"),
+        ("| a |\n| --- |" + "\n| 1 |" * 4, True, "a" + "\n1" * 4),
+        ("Before.\n\n| a\\|x | b |\n| --- | --- |\n| | 2 |\n\nBehind.", False, "Before.\n\na\\|x b\n2\n\nBehind."),
+        ("a | b\nno table", False, "a | b\nno table"),
+        ("| a |", True, "a"),
+    ],
+)
+def test_format_plain_tables_leaves_out_bars_and_names_values(text: str, has_head: bool, expected: str) -> None:
+    assert format_plain_tables(text, has_repeated_head=has_head) == expected
