@@ -7,7 +7,7 @@ from typing import Any
 
 import docx
 import pptx
-import xlsxwriter
+import xlsxwriter  # type: ignore[import-untyped]
 from pptx.util import Inches
 
 from benchmarks.small_table_grids import GridCell, SmallTable

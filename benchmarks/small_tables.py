@@ -67,12 +67,12 @@ def read_markdown(text: str) -> MarkdownTable | None:
     return MarkdownTable(_split_row(lines[rule - 1]), rows)
 
 
-def count_cells(table: SmallTable, found: Sequence[MarkdownTable]) -> tuple[int, int]:
+def count_cells(table: SmallTable, parsed: Sequence[MarkdownTable]) -> tuple[int, int]:
     """Return the number of right cells and of all cells of a table. The table that has the most right cells counts."""
     heads = [normalize(head) for head in table.list_heads()]
     rows = [[normalize(cell) for cell in row] for row in table.list_rows()]
     total = sum(len(row) for row in rows)
-    return max((_count_right(heads, rows, one) for one in found), default=0), total
+    return max((_count_right(heads, rows, candidate) for candidate in parsed), default=0), total
 
 
 def normalize(text: str) -> str:
@@ -81,13 +81,13 @@ def normalize(text: str) -> str:
 
 
 def measure(extension: str, tables: Sequence[SmallTable]) -> CellFigures:
-    """Render all tables in one format, parse them and count their cells."""
+    """Render all tables in candidate format, parse them and count their cells."""
     figures = CellFigures()
     for table in tables:
         blocks = parse_file(extension, RENDERERS[extension](table))
         texts = [block.text for block in blocks if block.kind is BlockKind.TABLE]
-        found = [one for text in texts if (one := read_markdown(text)) is not None]
-        right, total = count_cells(table, found)
+        parsed = [candidate for text in texts if (candidate := read_markdown(text)) is not None]
+        right, total = count_cells(table, parsed)
         figures.right += right
         figures.total += total
         if right < total:
@@ -116,22 +116,24 @@ def main() -> None:
     sys.exit(missed)
 
 
-def _count_right(heads: Sequence[str], rows: Sequence[Sequence[str]], found: MarkdownTable) -> int:
-    found_heads = [normalize(head) for head in found.heads]
-    remaining = [[normalize(cell) for cell in row] for row in found.rows]
+def _count_right(heads: Sequence[str], rows: Sequence[Sequence[str]], parsed: MarkdownTable) -> int:
+    parsed_heads = [normalize(head) for head in parsed.heads]
+    remaining = [[normalize(cell) for cell in row] for row in parsed.rows]
     right = 0
     for row in rows:
-        match = max(remaining, key=lambda other: _count_equal(heads, row, found_heads, other), default=None)
+        match = max(remaining, key=lambda other: _count_equal(heads, row, parsed_heads, other), default=None)
         if match is not None and match[:1] == row[:1]:
-            right += _count_equal(heads, row, found_heads, match)
+            right += _count_equal(heads, row, parsed_heads, match)
             remaining.remove(match)
     return right
 
 
-def _count_equal(heads: Sequence[str], row: Sequence[str], found_heads: Sequence[str], found: Sequence[str]) -> int:
+def _count_equal(heads: Sequence[str], row: Sequence[str], parsed_heads: Sequence[str], parsed: Sequence[str]) -> int:
     """Return the number of cells of a row that are in the same column, below the same head."""
     return sum(
-        column < min(len(found), len(found_heads)) and found[column] == cell and found_heads[column] == heads[column]
+        column < min(len(parsed), len(parsed_heads))
+        and parsed[column] == cell
+        and parsed_heads[column] == heads[column]
         for column, cell in enumerate(row)
     )
 

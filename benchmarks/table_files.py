@@ -9,7 +9,7 @@ from typing import Any
 import docx
 import pptx
 import pymupdf
-import xlsxwriter
+import xlsxwriter  # type: ignore[import-untyped]
 from pptx.util import Inches
 
 _FITZ: Any = pymupdf  # a library without type annotations

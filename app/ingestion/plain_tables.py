@@ -25,12 +25,12 @@ def format_plain_tables(text: str, *, has_repeated_head: bool = False) -> str:
         rows = sum(line.startswith("|") for line in lines[rule + 1 :])
         if rule > 0 and rows <= MAX_NAMED_ROWS:
             names = split_cells(lines[rule - 1])
-            return "\n".join([*lines[: rule - 1], *(_name_values(names, line) for line in lines[rule + 1 :])])
+            return "\n".join([*lines[: rule - 1], *(_add_names(names, line) for line in lines[rule + 1 :])])
     plain = "\n".join(" ".join(filter(None, split_cells(line))) or line for line in lines if not is_rule(line))
     return plain if plain.strip() else text
 
 
-def _name_values(names: Sequence[str], line: str) -> str:
+def _add_names(names: Sequence[str], line: str) -> str:
     cells = split_cells(line)
     if sum(map(bool, cells)) < 2:
         return " ".join(cells).strip() or line
