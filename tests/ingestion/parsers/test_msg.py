@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from PIL import Image
 
 from app.documents.upload.file_signatures import HEAD_BYTES, sniff_media_type
 from app.ingestion.parsers import ParseOptions
@@ -19,6 +20,7 @@ from app.ingestion.parsers.toolkit.compound_files import CompoundFile
 from app.ingestion.types import CorruptFile, EncryptedFile, IngestionError, ParsedDocument
 from app.warnings import ServiceWarning
 from tests.ingestion.parsers.compound import Tree, binary, compound, fixed, message, text, text8, write
+from tests.ingestion.parsers.images import png
 from tests.ingestion.parsers.word import shown, text_of
 
 if TYPE_CHECKING:
@@ -90,6 +92,15 @@ def test_msg_best_body_is_read(parts: list[Tree], texts: list[str], tmp_path: Pa
     numbers = {0x3FFD: 1250, 0x3FDE: 1251}
     document = read(tmp_path, options, text(SUBJECT, "s"), *parts, numbers=numbers)
     assert text_of(document)[1:] == texts
+
+
+def test_msg_images_of_rich_text_are_counted(tmp_path: Path) -> None:
+    options = ParseOptions(None, max_pages=9, max_characters=10_000, needs_images=True)
+    picture = png(Image.new("RGB", (80, 80), "red")).hex().encode()
+    body = uncompressed(b"{\\rtf1 text{\\pict\\pngblip " + picture + b"}\\par}")
+    document = read(tmp_path, options, text(SUBJECT, "s"), binary(RTF, body))
+    assert [block.kind.value for block in document.blocks] == ["paragraph", "paragraph"]
+    assert [(warning.code, warning.count) for warning in document.warnings] == [("images_not_read", 1)]
 
 
 def test_msg_attachments_are_named_and_attached_messages_are_read(tmp_path: Path, options: ParseOptions) -> None:

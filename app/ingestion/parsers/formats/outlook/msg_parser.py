@@ -1,7 +1,7 @@
 """Parser of Outlook messages (MSG): headers, text, and attached messages. Other attachments are named in a warning."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from app.ingestion.parsers import ParseOptions
@@ -127,7 +127,7 @@ def _add_body(properties: Properties, message: _Message) -> None:
     if rtf and is_html_in_rtf(rtf):
         add_fragment(extract_html(rtf), message.blocks)
     elif rtf:
-        document = read_rich_text(rtf, message.options)
+        document = read_rich_text(rtf, replace(message.options, needs_images=False))
         for block in document.blocks:
             message.blocks.append(block)
         message.warnings += document.warnings
