@@ -56,6 +56,7 @@ def test_hidden_panel_is_content(panel: str, tmp_path: Path, options: ParseOptio
         '<a href="#a">Can I?</a><p>or</p><div id=a style="display:none">No.</div>',
         '<p>Can I?</p><div class="faq-answer" style="display:none">No.</div>',
         "<dl><dt>Can I?</dt><dd hidden>No.</dd></dl>",
+        "<p>Can I?</p><div role=tooltip hidden>No.</div>",
         '<button data-bs-target="#a">Q</button><p>or</p><div class="x" id=a hidden>No.</div>',
     ],
 )
@@ -273,6 +274,7 @@ def test_ruby_word_stays_whole(markup: str, text: str, tmp_path: Path, options: 
         ("<p><span style='display:block'>one</span><span style='display:block'>two</span></p>", "one|two"),
         ("<p><span style='display:inline-block'>one</span><span>two</span></p>", "one two"),
         ("<p><span role=cell>one</span><span role=cell>two</span></p>", "one|two"),
+        ("<div style='display: grid'><b>A1</b><b>B1</b><i>x</i></div>", "A1 B1 x"),
         ("<p><span class=drop>O</span>nce</p>", "Once"),
         ("<p><span class=c1>Rout</span><span class=c2>ing</span></p>", "Routing"),
         ("<p><span>H</span><span>2</span><span>O</span></p>", "H2O"),
@@ -321,6 +323,23 @@ def test_link_in_heading_is_its_label(tmp_path: Path, options: ParseOptions) -> 
 def test_link_around_blocks_is_at_first_text(tmp_path: Path, options: ParseOptions) -> None:
     markup = '<a href="https://example.org/c"><h3>Card</h3><p>First text</p><p>Second</p></a>'
     assert texts(markup, tmp_path, options) == ["Card", "[First text](https://example.org/c)", "Second"]
+
+
+@pytest.mark.parametrize(
+    ("head", "title"),
+    [
+        ("<title>Returns and refunds</title>", "Returns and refunds"),
+        ("<title>Home</title>", "Our museum"),
+        ("<title>Untitled Document</title>", "Our museum"),
+        ("<title>Startseite</title>", "Our museum"),
+        ("<title>ACME</title><meta property='og:site_name' content='Acme'>", "Our museum"),
+        ("<title>ACME</title><meta name='application-name' content='ACME'>", "Our museum"),
+        ("<title> </title>", "Our museum"),
+        ("", "Our museum"),
+    ],
+)
+def test_title_that_names_no_page_is_replaced(head: str, title: str, tmp_path: Path, options: ParseOptions) -> None:
+    assert parsed(f"<head>{head}</head><body><h1>Our museum</h1>x", tmp_path, options).title == title
 
 
 def test_page_of_frames_shows_its_other_text(tmp_path: Path, options: ParseOptions) -> None:

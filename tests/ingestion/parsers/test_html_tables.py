@@ -206,6 +206,13 @@ def test_table_signs_in_cells_of_their_own_are_joined(tmp_path: Path, options: P
     ]
 
 
+def test_table_words_in_spans_are_not_joined(tmp_path: Path, options: ParseOptions) -> None:
+    markup = "<table><tr><th colspan=2>Plan<th>Price<tr><td>Basic<td>x<td>10<tr><td>Pro<td>$<td>on request</table>"
+    assert tables(markup, tmp_path, options) == [
+        "| Plan | Plan | Price |\n| --- | --- | --- |\n| Basic | x | 10 |\n| Pro | $ | on request |"
+    ]
+
+
 @pytest.mark.parametrize(
     ("markup", "texts"),
     [

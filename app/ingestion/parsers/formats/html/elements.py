@@ -22,6 +22,7 @@ _BLOCK_STYLE = re.compile(
     re.IGNORECASE,
 )
 _GAP_STYLE = re.compile(r"display\s*:\s*(?:inline-(?:block|flex|grid|table)|table-cell)|float\s*:", re.IGNORECASE)
+_FLEXIBLE_STYLE = re.compile(r"display\s*:\s*(?:inline-)?(?:flex|grid)", re.IGNORECASE)
 _CELL_STYLE = re.compile(r"display\s*:\s*table-cell", re.IGNORECASE)
 _ROW_STYLE = re.compile(r"display\s*:\s*table-row(?!-)", re.IGNORECASE)
 _TABLE_STYLE = re.compile(r"display\s*:\s*(?:inline-)?table\s*(?:;|!|$)", re.IGNORECASE)
@@ -98,6 +99,12 @@ def needs_gap(attributes: Attributes) -> bool:
     """Return whether an inline style separates an inline element from its neighbours."""
     style = attributes.get("style")
     return bool(style and _GAP_STYLE.search(style))
+
+
+def is_flexible(attributes: Attributes) -> bool:
+    """Return whether the inline style of an element sets its children apart, such as ``display: flex``."""
+    style = attributes.get("style")
+    return bool(style and _FLEXIBLE_STYLE.search(style))
 
 
 def is_struck(tag: str, attributes: Attributes) -> bool:

@@ -30,6 +30,12 @@ _EMPTY_ELEMENT = re.compile(
     re.IGNORECASE,
 )
 _TEMPLATE = re.compile(r"<(/?)template(?=[\s>/])", re.IGNORECASE)
+_PAGE_KINDS = frozenset(
+    {
+        "accueil", "default", "document", "home", "home page", "homepage", "index", "inicio", "main page", "new page",
+        "page", "start", "startseite", "title", "untitled", "untitled document", "untitled page", "webpage", "welcome",
+    }
+)  # fmt: skip
 _SAVED_FROM = re.compile(r"<!--\s{0,20}saved from url=\(\d{1,6}\)(https?://[^\s>]{1,500})")
 _SAVED_OFFSET = 2000
 _PAGE_ADDRESSES = (
@@ -67,8 +73,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     is_xml = decoded.text.lstrip().startswith("<?xml")
     markup = close_empty_elements(decoded.text) if is_xml else decoded.text
     tree = _parse_markup(markup)
-    title_node = tree.css_first("head title")
-    title = clean_line(title_node.text()) if title_node is not None else ""
+    title = _read_title(tree)
     blocks, report = BlockList(options), MarkupReport()
     for reads_boilerplate in (False, True):
         if not blocks.blocks:
@@ -120,6 +125,15 @@ def _read_page(tree: LexborHTMLParser, base: str, blocks: BlockList, *, reads_bo
     for kind, text, level in drop_copies(reader.blocks, reader.panels):
         blocks.add(kind, text, level=level)
     return page.get_report()
+
+
+def _read_title(tree: LexborHTMLParser) -> str | None:
+    """Return the title of a page; None if it only names the site, or the kind of page, such as "Home"."""
+    node = tree.css_first("head title")
+    title = clean_line(node.text()) if node is not None else ""
+    site = tree.css_first('meta[property="og:site_name"], meta[name="application-name"]')
+    is_site = site is not None and clean_line(site.attributes.get("content") or "").casefold() == title.casefold()
+    return None if not title or is_site or title.casefold().strip(" .!-|") in _PAGE_KINDS else title
 
 
 def _find_base(tree: LexborHTMLParser, markup: str) -> str:

@@ -2,7 +2,7 @@
 
 from selectolax.lexbor import LexborNode
 
-from app.ingestion.parsers.formats.html.elements import INLINE, get_tag, list_children
+from app.ingestion.parsers.formats.html.elements import INLINE, get_tag, is_flexible, list_children
 
 SIBLING_TAGS = frozenset({"span", "a", "strong", "b", "em", "i", "small", "label", "time", "data", "button"})
 
@@ -32,7 +32,7 @@ class SiblingGaps:
         text = node.text()[:3].lstrip()
         if not last.isalnum() or not text[:1].isalnum():
             return False
-        if "label" in (tag, before.tag) or (tag == "a" and before.tag == "a"):
+        if is_flexible(parent.attributes) or "label" in (tag, before.tag) or (tag == "a" and before.tag == "a"):
             return True
         if self._last_parent[0] != parent.mem_id:
             is_block = parent.tag not in INLINE and all(

@@ -101,14 +101,14 @@ def _join_signs(head: Sequence[ExpandedRow], body: Sequence[ExpandedRow]) -> Non
             continue
         if texts <= _CURRENCY and index + 1 < width:
             for row in body:
-                if row.cells[index] and row.cells[index + 1]:
+                if row.cells[index] and _NUMBER.match(row.cells[index + 1]):
                     gap = " " if row.cells[index].isalpha() else ""
                     row.cells[index + 1] = row.cells[index] + gap + row.cells[index + 1]
                     row.cells[index] = ""
         elif texts <= _TRAILING and index:
             for row in body:
                 target = next((at for at in (index - 1, index - 2) if at >= 0 and row.cells[at]), None)
-                if row.cells[index] and target is not None:
+                if row.cells[index] and target is not None and row.cells[target][-1].isdigit():
                     row.cells[target] += row.cells[index]
                     row.cells[index] = ""
 

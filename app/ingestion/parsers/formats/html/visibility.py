@@ -183,7 +183,7 @@ class Visibility:
             return False
         if tag in INLINE:
             return words >= MIN_PANEL_WORDS
-        if is_cell(tag, attributes) or is_row(tag, attributes) or role == "tabpanel":
+        if is_cell(tag, attributes) or is_row(tag, attributes) or role in ("tabpanel", "tooltip"):
             return True
         if words >= MIN_PANEL_WORDS or not words or (attributes.get("id") or "") in self._page.opened_ids:
             return True
