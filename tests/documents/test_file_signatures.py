@@ -14,11 +14,13 @@ OFFICE = "application/vnd.openxmlformats-officedocument"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 
 
-def zipped(*names: str, mimetype: str | None = None) -> bytes:
+def zipped(*names: str, mimetype: str | None = None, types: str = "") -> bytes:
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w") as archive:
         if mimetype is not None:
             archive.writestr("mimetype", mimetype)
+        if types:
+            archive.writestr("[Content_Types].xml", f'<Types><Override ContentType="{types}"/></Types>')
         for name in names:
             archive.writestr(name, b"<x/>")
     return target.getvalue()
@@ -39,6 +41,17 @@ def sniffed(content: bytes, directory: Path, *, filename: str = "upload", declar
         (zipped("[content_types].xml", "word\\document.xml"), f"{OFFICE}.wordprocessingml.document"),
         (zipped("[CONTENT_TYPES].XML", "XL/workbook.xml"), f"{OFFICE}.spreadsheetml.sheet"),
         (zipped("[content_types].xml", "PPT\\presentation.xml"), f"{OFFICE}.presentationml.presentation"),
+        (zipped("[Content_Types].xml", "xl/workbook.bin"), f"{OFFICE}.spreadsheetml.sheet"),
+        (
+            zipped(
+                "workbook.xml", types="application/vnd.openxmlformats-officedocument.spreadsheetml.template.main+xml"
+            ),
+            f"{OFFICE}.spreadsheetml.sheet",
+        ),
+        (
+            zipped("document.xml", types=f"{OFFICE}.wordprocessingml.document.main+xml"),
+            f"{OFFICE}.wordprocessingml.document",
+        ),
         (zipped("MIMETYPE", "a"), "application/zip"),
         (container("WORKBOOK"), "application/vnd.ms-excel"),
         (container("BOOK"), "application/vnd.ms-excel"),
