@@ -81,16 +81,17 @@ def read_line_spans(
         The spans of each line, by its place.
     """
     requested = {block: {line for _, line in group} for block, group in groupby(places, key=lambda place: place[0])}
+    last = max(requested, default=-1)
     buffer, clip = mupdf.FzBuffer(64), mupdf.FzRect(mupdf.FzRect.Fixed_INFINITE)
     result = {}
-    for block_number, block in enumerate(page):
-        if block_number not in requested:
-            continue
-        numbers = requested[block_number]
-        for number, line in enumerate(block):
+    block, block_number = page.m_internal.first_block, 0
+    while block and block_number <= last:  # iterators of MuPDF take far longer
+        numbers = requested.get(block_number, ())
+        for number, line in enumerate(mupdf.FzStextBlock(block)) if numbers else ():
             if number in numbers:
                 place = block_number, number
                 result[place] = _read_spans(line, place in detailed, buffer, clip)
+        block, block_number = block.next, block_number + 1
     return result
 
 

@@ -71,7 +71,8 @@ class LayoutGroup(NamedTuple):
 
 def has_mostly_right_to_left(lines: Sequence[TextLine]) -> bool:
     """Return whether most lines with letters from right to left or with Latin letters run from right to left."""
-    right = sum([not line.text.isascii() and RIGHT_TO_LEFT.search(line.text) is not None for line in lines])
+    others = [line.text for line in lines if not line.text.isascii()]  # most pages have none
+    right = sum([RIGHT_TO_LEFT.search(text) is not None for text in others])
     return right > 0 and 2 * right >= sum([any(map(str.isalpha, line.text)) for line in lines])
 
 
