@@ -12,10 +12,19 @@ MAX_LABEL_ROWS = 3
 MAX_NAME_CHARACTERS = 24
 """Maximum length of a column name in a shortened head."""
 
+MAX_UNITS = 2
+MAX_UNIT_CHARACTERS = 100
+"""Maximum number of units that a shortened caption has, and maximum length of each."""
+
 BLOCK_SEPARATOR = "\n\n"
 """Characters between two blocks of the stored text. The text of a table never contains them."""
 
 _RULE = re.compile(r"^\|(?: ?:?-{3,}:? ?\|)++$", re.MULTILINE)
+_BRACKETS = re.compile(r"\([^()\n]{1,100}\)")
+_UNIT = re.compile(
+    r"\b(?:millions?|thousands?|billions?|percent|mio|mrd|tsd|milliers|millionen|millones|eur|usd|gbp|chf)\b|[$€£¥%‰]",
+    re.IGNORECASE,
+)
 _CELL_END = re.compile(r"(?<!\\)\|")
 _DIGITS = re.compile(r"\d+")
 _LETTERS = re.compile(r"[^\W\d_]+")
@@ -58,7 +67,8 @@ def find_table_head(text: str, start: int, end: int) -> TableHead | None:
 def list_head_variants(text: str, head: TableHead) -> list[str]:
     """Return the forms in which a head can be repeated, the longest first.
 
-    The forms are the whole head, the head without its caption, and the column names shortened without the caption.
+    The forms are the whole head, the head with only the units of its caption, the head without its caption, and the
+    column names shortened without the caption.
 
     Args:
         text: Stored text of a document.
@@ -67,9 +77,24 @@ def list_head_variants(text: str, head: TableHead) -> list[str]:
     variants = [text[head.start : head.end]]
     names = text[head.names_start : head.end]
     if head.names_start > head.start:
+        if units := _find_units(text[head.start : head.names_start]):
+            variants.append(f"{units}\n{names}")
         variants.append(names)
     shortened = _shorten_names(names)
     return variants if shortened == names else [*variants, shortened]
+
+
+def _find_units(caption: str) -> str:
+    """Return the short lines and the brackets of a caption that name a unit, joined by spaces. Empty if none does."""
+    units = []
+    for line in caption.split("\n"):
+        if len(line) <= MAX_UNIT_CHARACTERS:
+            parts = [line]
+        else:
+            parts = [part for part in _BRACKETS.findall(line) if len(part) <= MAX_UNIT_CHARACTERS]
+        units += [part for part in parts if _UNIT.search(part)]
+    result = " ".join(units[:MAX_UNITS])
+    return "" if result == caption.rstrip("\n") else result
 
 
 def find_head_at(text: str, position: int) -> str | None:
