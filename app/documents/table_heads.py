@@ -67,8 +67,8 @@ def find_table_head(text: str, start: int, end: int) -> TableHead | None:
 def list_head_variants(text: str, head: TableHead) -> list[str]:
     """Return the forms in which a head can be repeated, the longest first.
 
-    The forms are the whole head, the head with only the units of its caption, the head without its caption, and the
-    column names shortened without the caption.
+    The forms are the whole head, the head with only the units of its caption, and the head without its caption. The
+    last form has shortened column names.
 
     Args:
         text: Stored text of a document.

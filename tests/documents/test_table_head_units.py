@@ -13,7 +13,7 @@ NAMES = "|  | 2025 | 2024 |\n| --- | --- | --- |"
         ("Statement of income\n(in millions, except per share data)", "(in millions, except per share data)"),
         ("Balance sheet\nDollars in thousands\n(Unaudited)", "Dollars in thousands"),
         (
-            "The following table shows net sales and the operating income of each segment of the company (in billions):",
+            "The following table shows net sales and the income of each segment of the company (in billions):",
             "(in billions)",
         ),
         ("Umsatz nach Sparten\n(in Mio. EUR)", "(in Mio. EUR)"),
