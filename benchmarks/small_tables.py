@@ -81,7 +81,7 @@ def normalize(text: str) -> str:
 
 
 def measure(extension: str, tables: Sequence[SmallTable]) -> CellFigures:
-    """Render all tables in candidate format, parse them and count their cells."""
+    """Render all tables in one format, parse them and count their cells."""
     figures = CellFigures()
     for table in tables:
         blocks = parse_file(extension, RENDERERS[extension](table))
