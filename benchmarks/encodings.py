@@ -1,4 +1,4 @@
-"""Measures the detection of encodings: the share of texts that are decoded right, by language and by kind of text.
+"""``make bench NAME=encodings``: measure the share of texts that are decoded right, by language and by kind of text.
 
 Each sample of ``encoding_texts`` is written in its encodings, and in UTF-16 and UTF-32 without a byte order mark.
 Its texts are a paragraph, a sentence, two words, a CSV of three lines, and a CSV of some 33 bytes.
