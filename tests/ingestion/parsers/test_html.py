@@ -332,6 +332,7 @@ def test_link_around_blocks_is_at_first_text(tmp_path: Path, options: ParseOptio
         ("<title>Home</title>", "Our museum"),
         ("<title>Untitled Document</title>", "Our museum"),
         ("<title>Startseite</title>", "Our museum"),
+        ("<title>C:\\site\\index.html</title>", "Our museum"),
         ("<title>ACME</title><meta property='og:site_name' content='Acme'>", "Our museum"),
         ("<title>ACME</title><meta name='application-name' content='ACME'>", "Our museum"),
         ("<title> </title>", "Our museum"),

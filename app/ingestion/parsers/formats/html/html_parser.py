@@ -15,6 +15,7 @@ from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.links import resolve_address
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.types import ParsedDocument
 
 _META_CHARSET = re.compile(rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
@@ -63,7 +64,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         options: Options and limits.
 
     Returns:
-        The blocks of the page. The title comes from the page's ``<title>``, else from the first heading of level 1.
+        The blocks of the page. The title comes from the page's ``<title>``, if it names the page, else from a heading.
 
     Raises:
         TextTooLong: The page has more characters or nodes than the limits allow.
@@ -80,7 +81,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
             report = _read_page(tree, _find_base(tree, markup), blocks, reads_boilerplate=reads_boilerplate)
     return ParsedDocument(
         blocks.blocks,
-        title=title or blocks.find_first_heading(level=1),
+        title=choose_title(title, blocks.blocks),
         warnings=[*decoded.warnings, *list_markup_warnings(report)],
         words_left_out=report.words_left_out,
     )
