@@ -186,18 +186,18 @@ def _group_right_to_left_rows(raw: _RawLines) -> list[list[int]]:
 def _rebuild_lines(
     raw: _RawLines, rows: Sequence[Sequence[int]], spans: Mapping[int, LineSpans], links: Sequence[LinkArea]
 ) -> list[TextLine]:
-    row_of = {index: row for row in rows for index in row}
+    row_of = {min(row): row for row in rows}
+    in_rows = {index for row in rows for index in row}
     is_right_to_left_page = has_mostly_right_to_left(raw.lines)
     result: list[TextLine] = []
     for index, line in enumerate(raw.lines):
-        row = row_of.get(index)
-        if row is None:
+        if index not in in_rows:
             result.append(_rebuild_line(line, spans[index], links) if index in spans else line)
-        elif index == min(row):
+        elif row := row_of.get(index):
+            y0, y1 = min(raw.lines[item].y0 for item in row), max(raw.lines[item].y1 for item in row)
             members = [character for item in sorted(row) for character in spans[item].characters]
             for piece in order_row_pieces(members, is_right_to_left_page=is_right_to_left_page):
                 x0, x1 = min(item.x0 for item in piece), max(item.x1 for item in piece)
-                y0, y1 = min(raw.lines[item].y0 for item in row), max(raw.lines[item].y1 for item in row)
                 box = line._replace(x0=x0, x1=x1, y0=y0, y1=y1)
                 result.append(_rebuild_line(box, LineSpans(False, piece), links))
     return [line for line in result if line.text and not line.text.isspace()]

@@ -10,6 +10,9 @@ MIN_COLUMN_LINES = 2
 MIN_VERTICAL_SHARE = 0.3
 """Minimum share of single characters on a page without vertical fonts, from which they are columns, not cells."""
 
+MAX_COMPARISONS = 2_000_000
+"""Maximum number of pairs of lines that are compared to find ruby. A page with more lines is no page of a book."""
+
 MAX_RUBY_SHARE = 0.65
 """Maximum font size of ruby, as a share of the font size of its word."""
 
@@ -101,7 +104,7 @@ def split_ruby(lines: Sequence[TextLine]) -> tuple[list[TextLine], list[TextLine
     Ruby is kana in a small font, directly above a line or directly to the right of a column.
     """
     small = [line for line in lines if not line.text.isascii() and _KANA.fullmatch(line.text)]
-    if not small:
+    if not small or len(small) * len(lines) > MAX_COMPARISONS:
         return list(lines), []
     ruby = {line for line in small if any(_is_ruby(line, base) for base in lines)}
     return [line for line in lines if line not in ruby], [line for line in lines if line in ruby]
@@ -121,12 +124,14 @@ def _is_ruby(line: TextLine, base: TextLine) -> bool:
 def iter_tiers(columns: Sequence[TextLine]) -> Iterator[list[TextLine]]:
     """Yield the columns of each tier of a page from top to bottom, each from right to left."""
     tiers: list[list[TextLine]] = []
+    bottom = 0.0
     for column in sorted(columns, key=lambda line: line.y0):
-        bottom = max(line.y1 for line in tiers[-1]) if tiers else 0.0
         if tiers and column.y0 < bottom - 0.5 * min(column.height, bottom - tiers[-1][0].y0):
             tiers[-1].append(column)
         else:
             tiers.append([column])
+            bottom = column.y1
+        bottom = max(bottom, column.y1)
     for tier in tiers:
         tier.sort(key=lambda line: -(line.x0 + line.x1))
         yield tier
