@@ -98,3 +98,43 @@ def test_document_shows_fixed_language(tenant: Tenant) -> None:
     assert tenant.add_text("The language is not looked at here.", kb="german")["language"] == "german"
     queued = tenant.admin.post("/v1/knowledge-bases/german/documents", json={"text": "Another text."})
     assert queued.json()["language"] is None
+
+
+TURKISH = {
+    "iade": "İade süresi 14 gündür ve ürünler kutusuyla geri gönderilmelidir.",
+    "ışık": "IŞIK HIZI saniyede üç yüz bin kilometredir ve değişmez.",
+    "istanbul": "İSTANBUL büyük bir şehirdir ve boğazın iki yakasında yer alır.",
+    "internet": "INTERNET bağlantısı kesilirse lütfen destek ekibimizi arayınız.",
+    "Isparta": "Her yıl ısparta gülleri için bahçelerde büyük bir şenlik yapılır.",
+}
+
+
+@pytest.mark.parametrize("language", ["turkish", "auto"])
+def test_turkish_words_are_found_with_and_without_dots(service: Service, language: str) -> None:
+    tenant = service.create_tenant("turkish")
+    tenant.admin.post("/v1/knowledge-bases", json={"name": "turkish", "language": language}).raise_for_status()
+    for text in TURKISH.values():
+        assert tenant.add_text(text, kb="turkish")["language"] == "turkish"
+    for query, text in TURKISH.items():
+        assert [result["text"] for result in found_by(tenant, query, kb="turkish")] == [text]
+
+
+@pytest.mark.parametrize(
+    ("query", "text"),
+    [
+        ("10^6", "There are 10⁶ cells per cm³ at 25 ºC."),
+        ("10⁶", "There are 10⁶ cells per cm³ at 25 ºC."),
+        ("cm3", "There are 10⁶ cells per cm³ at 25 ºC."),
+        ("Küttler", "The method of Heinrich K¨uttler and Herv´e J´egou."),
+        ("Hervé", "The method of Heinrich K¨uttler and Herv´e J´egou."),
+        ("3 kg", "It weighs 3㎏ and costs ５０ euros…"),
+        ("50", "It weighs 3㎏ and costs ５０ euros…"),
+    ],
+)
+@pytest.mark.parametrize("strategy", ["lexical", "hybrid"])
+def test_symbols_are_found_by_their_plain_forms(library: Tenant, query: str, text: str, strategy: str) -> None:
+    library.admin.post("/v1/knowledge-bases", json={"name": "symbols"})
+    for each in ("There are 106 cells.", "A text of another kind.", text):
+        library.add_text(each, kb="symbols")
+    stored = text.replace("K¨uttler", "Küttler").replace("Herv´e", "Hervé").replace("５０", "50")
+    assert found_by(library, query, kb="symbols", strategy=strategy)[0]["text"] == stored
