@@ -261,7 +261,7 @@ def test_dense_search_without_model_uses_provided_vectors(fragile: DegradableSer
 
 def test_search_without_model_and_words_is_503(fragile: DegradableService) -> None:
     fragile.embedding.fail(500, times=None)
-    reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "the of and"})
+    reply = fragile.tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "\U0001f600 !?"})
     assert (reply.status_code, reply.json()["type"]) == (503, "urn:carrel:problem:search_unavailable")
     messages = [{"role": "customer", "content": "\U0001f600"}]
     assert fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages}).status_code == 503
