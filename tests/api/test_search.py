@@ -125,7 +125,7 @@ def test_search_accepts_query_queries_and_messages(shelf: Tenant) -> None:
     assert_problem(shelf.admin.post(KB_SEARCH, json={"top_k": 3}), 422, "invalid")
 
 
-@pytest.mark.parametrize("query", ["the of", "🍕", "…?!"])
+@pytest.mark.parametrize("query", ["🍕", "…?!", "— – •"])
 def test_search_query_without_terms_has_warning(shelf: Tenant, query: str) -> None:
     told = warning_json(
         "query_terms_missing", "The queries have no terms to search: stop words, signs and symbols do not count."

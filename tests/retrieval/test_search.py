@@ -258,8 +258,8 @@ def test_search_empty_knowledge_base_returns_nothing(tenant: Tenant) -> None:
     assert tenant.admin.post("/v1/agent-search", json={"messages": []}).json() == []
 
 
-def test_search_lexical_query_of_stop_words_returns_nothing(corpus: Corpus) -> None:
-    assert corpus.search("the of and", strategy="lexical") == []
+def test_search_lexical_query_of_signs_returns_nothing(corpus: Corpus) -> None:
+    assert corpus.search("… ?! \u2014", strategy="lexical") == []
 
 
 def test_search_with_tiny_timeout_is_answered_or_503(corpus: Corpus) -> None:
