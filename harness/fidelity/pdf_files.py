@@ -93,8 +93,8 @@ def _draw_grid(page: Any, rows: Sequence[Sequence[str]]) -> None:
 def _iter_page_contents() -> Iterator[FidelityCase]:
     def draw_raised(page: Any) -> None:
         page.insert_text((72, 100), "About 10", fontsize=12)
-        page.insert_text((122, 95), "9", fontsize=7)
-        page.insert_text((130, 100), "stars", fontsize=12)
+        page.insert_text((119, 95), "9", fontsize=7)
+        page.insert_text((127, 100), "stars", fontsize=12)
 
     yield FidelityCase("superscripts", "raised.pdf", _render(draw_raised), any_of=("10⁹", "10^9"), hasnot=("109",))
 
