@@ -25,7 +25,7 @@ class WarningCode(StrEnum):
     ANIMATION_FRAMES_NOT_READ = "animation_frames_not_read", "Only the first frame of an animated image was read."
     ANNOTATIONS_NOT_READ = "annotations_not_read", "Damaged annotations of a PDF file were not read."
     ATTACHMENTS_NOT_READ = "attachments_not_read", "The attachments of a mail or a PDF file were not read."
-    BASE64_LEFT_OUT = "base64_left_out", "Base64 data inside of a text was left out."
+    ENCODED_DATA_LEFT_OUT = "encoded_data_left_out", "Base64 data inside of a text was left out."
     CHAPTERS_NOT_READ = "chapters_not_read", "Damaged chapters of an e-book were not read."
     CHARACTERS_REPLACED = "characters_replaced", "Bytes that are invalid in the file's encoding became U+FFFD."
     COMMENTS_NOT_READ = "comments_not_read", "Comments in the file were not read."

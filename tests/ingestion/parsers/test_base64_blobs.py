@@ -49,7 +49,7 @@ def test_parsers_leave_base64_data_out(content: str, kind: str, tmp_path: Path, 
     assert "heron" in shown
     assert len(shown) < 400
     assert [(warning.code, warning.count) for warning in document.warnings] == [
-        ("base64_left_out", 2 if kind == "text/csv" else 1)
+        ("encoded_data_left_out", 2 if kind == "text/csv" else 1)
     ]
 
 

@@ -26,7 +26,7 @@ SAMPLES = ROOT / "tests" / "samples"
 @pytest.mark.parametrize(
     ("path", "media_type", "blocks", "pages"),
     [
-        (ROOT / "samples" / "handbook.pdf", PDF, 55, 8),
+        (ROOT / "samples" / "handbook.pdf", PDF, 56, 8),
         (ROOT / "samples" / "product-tour.pptx", PPTX, 23, 6),
         (SAMPLES / "page.html", "text/html", 11, None),
         (SAMPLES / "notes.md", "text/markdown", 10, None),

@@ -42,7 +42,7 @@ class TextWithoutBlobs:
         subject = "1 block" if self.count == 1 else f"{self.count} blocks"
         verb = "was" if self.count == 1 else "were"
         message = f"{subject} of base64 data ({self.characters:,} characters) {verb} left out."
-        return [ServiceWarning(WarningCode.BASE64_LEFT_OUT, message, self.count)]
+        return [ServiceWarning(WarningCode.ENCODED_DATA_LEFT_OUT, message, self.count)]
 
 
 def remove_base64_blobs(text: str) -> TextWithoutBlobs:
