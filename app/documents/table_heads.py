@@ -13,8 +13,8 @@ MAX_NAME_CHARACTERS = 24
 """Maximum length of a column name in a shortened head."""
 
 MAX_UNITS = 2
-MAX_UNIT_CHARACTERS = 100
-"""Maximum number of units that a shortened caption has, and maximum length of each."""
+MAX_UNIT_CHARACTERS = 60
+"""Maximum number of units that a shortened caption has, and maximum length of a line or a bracket that names one."""
 
 BLOCK_SEPARATOR = "\n\n"
 """Characters between two blocks of the stored text. The text of a table never contains them."""
