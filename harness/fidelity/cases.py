@@ -74,8 +74,8 @@ def load_cases(directory: Path) -> Iterator[FidelityCase]:
 def judge_preview(case: FidelityCase, status: int, body: Mapping[str, Any]) -> CaseOutcome:
     """Compare the reply of ``POST /v1/preview`` with a case.
 
-    Each run of white space counts as one space. A text that must not come out is looked for in each line alone, because
-    the end of a table row would continue in the next one. A file without expected texts must have a warning.
+    Each run of white space counts as one space. Unwanted texts are looked for in each line alone, because the end of a
+    table row would continue in the next one. A file without expected texts must have a warning.
 
     Args:
         case: The case.
