@@ -37,6 +37,10 @@ class UnusableDemoData(DemoFailed):
     """Another version of Carrel created the demo's data, and this version cannot read the data."""
 
 
+class PortTaken(DemoFailed):
+    """Another program took the port while the service started."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemoQuestion:
     """Conversation, and the words that the found passages must contain."""
@@ -113,14 +117,18 @@ def _open_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]
             data_dir.rename(moved)
             _print_line(f"Another version of Carrel made the data in {data_dir}. They are in {moved} now.")
             opened = stack.enter_context(_run_service(data_dir))
+        except PortTaken:
+            opened = stack.enter_context(_run_service(data_dir, ports=(0,)))
         yield opened
 
 
 @contextmanager
-def _run_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+def _run_service(
+    data_dir: Path, *, ports: tuple[int, ...] = (8000, 0)
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Run ``carrel serve`` in a separate process, with its log in its data directory."""
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    port = _find_free_port()
+    port = _find_free_port(ports)
     url = f"http://127.0.0.1:{port}"
     inherited = child_process.build_inherited_environment()
     environment = {name: value for name, value in inherited.items() if not name.upper().startswith(PREFIX)} | {
@@ -132,7 +140,7 @@ def _run_service(data_dir: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]
             command, stdout=log, stderr=log, env=environment, cwd=child_process.WORKING_DIRECTORY
         )
         try:
-            _wait_until_ready(url, process, data_dir / "serve.log")
+            _wait_until_ready(url, process, data_dir)
             yield url, process
         finally:
             _stop(process)
@@ -145,9 +153,9 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait(60)
 
 
-def _find_free_port() -> int:
-    """Return port 8000 if it is free, else any free port."""
-    for port in (8000, 0):
+def _find_free_port(ports: tuple[int, ...]) -> int:
+    """Return the first of these ports that is free; 0 is any free port."""
+    for port in ports:
         with socket.socket() as probe, suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
@@ -155,16 +163,22 @@ def _find_free_port() -> int:
     raise DemoFailed("no port is free on 127.0.0.1; stop another service and try again")
 
 
-def _wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until_ready(url: str, process: subprocess.Popen[bytes], data_dir: Path) -> None:
+    """Wait until the service of the data directory answers, not another one on its port."""
+    log = data_dir / "serve.log"
     deadline = time.monotonic() + START_TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         if process.poll() is not None:
             last = (log.read_text(errors="replace").strip().splitlines() or ["no output"])[-1]
             unusable = EARLIER_SCHEMA_MESSAGE in last or UNRELEASED_SCHEMA_MESSAGE in last
-            raise (UnusableDemoData if unusable else DemoFailed)(f"the service did not start: {last}")
+            kind = UnusableDemoData if unusable else PortTaken if "cannot listen on" in last else DemoFailed
+            raise kind(f"the service did not start: {last}")
+        credentials = read_credentials(data_dir)
         with suppress(httpx2.TransportError):
-            if httpx2.get(f"{url}/readyz", timeout=2).status_code == 200:
-                return
+            if httpx2.get(f"{url}/readyz", timeout=2).status_code == 200 and credentials is not None:
+                headers = {"Authorization": f"Bearer {credentials.api_key}"}
+                if httpx2.get(f"{url}/v1/knowledge-bases", headers=headers, timeout=2).status_code == 200:
+                    return
         time.sleep(0.1)
     raise DemoFailed(f"the service was not ready after {START_TIMEOUT_SECONDS} s; see its log {log}")
 

@@ -210,7 +210,7 @@ def raw(content: bytes, kind: str, status: int = 422, code: str = "invalid") -> 
 BAD_FILES: dict[str, Bad] = {
     "an empty file": (named("empty.bin"), 422, "empty"),
     "a compressed text": ({"files": {"file": ("a.txt", gzip.compress(b"words"))}}, 415, "unsupported_media_type"),
-    "an old Word document": ({"files": {"file": ("a.doc", container("WordDocument"))}}, 415, "unsupported_media_type"),
+    "a Visio drawing": ({"files": {"file": ("a.vsd", container("VisioDocument"))}}, 415, "unsupported_media_type"),
     "an encrypted Word document": ({"files": {"file": ("a.docx", container("EncryptedPackage"))}}, 422, "encrypted"),
     "a truncated PDF": (named("truncated.pdf"), 202, "corrupt"),
     "a truncated PPTX": (named("truncated.pptx"), 202, "corrupt"),

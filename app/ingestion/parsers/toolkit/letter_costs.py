@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from app.ingestion.parsers.toolkit.common_characters import CHINESE_SIMPLIFIED, CHINESE_TRADITIONAL, JAPANESE_KANJI
 
@@ -49,6 +49,9 @@ _OPENING_SYMBOLS = frozenset("“„‚‘’«»–—¿¡…\u00a0·´\u00ad\u
 _FOLDED = {"İ": "i", "ی": "ي", "ى": "ي", "ک": "ك", "ș": "ş", "ț": "ţ", "ς": "σ"}
 # The table has one letter for all Vietnamese letters of this block.
 _VIETNAMESE_FIRST, _VIETNAMESE_LAST, _VIETNAMESE_CLASS, _VIETNAMESE_COST = "\u1ea0", "\u1ef9", "ể", 3.0
+
+# Read at the import, because a confined parser process may not read the files of the service.
+_TABLE_TEXT = Path(__file__).with_name("letter_frequencies.json").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +154,9 @@ def _measure_sign(first: str, second: str, language: str) -> float:
 
 @cache
 def _load_tables() -> Mapping[str, _Table]:
-    text = files("app.ingestion.parsers.toolkit").joinpath("letter_frequencies.json").read_text(encoding="utf-8")
     return {
         language: _Table(_read_groups(table["letters"], 1), _read_groups(table["pairs"], 2))
-        for language, table in json.loads(text).items()
+        for language, table in json.loads(_TABLE_TEXT).items()
     }
 
 
