@@ -30,7 +30,7 @@ def test_text_that_names_no_document_is_no_title(title: str) -> None:
         "Harbour handbook 2026", "eBay Inc. Reports Better Than Expected Second Quarter 2023 Results",
         "Geometrie und Topologie",
         "Node.js", "The index of prices", "Form follows function", "Document management at sea", "Apple Inc.",
-        "利用規約",
+        "利用規約", "規約",
         "Report on 3.5 million ships", "United States of Sailing", "Scan of the horizon",
     ],
 )  # fmt: skip

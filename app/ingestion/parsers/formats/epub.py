@@ -15,6 +15,7 @@ from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_warnings import list_image_warnings
 from app.ingestion.parsers.toolkit.safe_xml import Element, decode_xml, get_local_name, iter_texts, read_xml
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.types import Block, BlockKind, CorruptFile, EncryptedFile, ParsedDocument
 from app.warnings import ServiceWarning, WarningCode
 
@@ -82,7 +83,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         warnings.insert(0, ServiceWarning(WarningCode.CHAPTERS_NOT_READ, message, unread))
     return ParsedDocument(
         blocks.blocks,
-        title=_read_title(package) or blocks.find_first_heading(),
+        title=choose_title(_read_title(package), blocks.blocks),
         warnings=warnings,
         words_left_out=report.words_left_out,
     )

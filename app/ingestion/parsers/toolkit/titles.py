@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import Block, BlockKind
@@ -53,25 +54,22 @@ _ADDRESS = re.compile(
 
 
 def choose_title(metadata_title: str | None, blocks: Sequence[Block]) -> str | None:
-    """Choose the title of a document. DOCX, PPTX and HTML can use the same rule as PDF.
+    """Choose the title of a document.
 
     Args:
         metadata_title: Title from the file's metadata; None if there is none.
         blocks: Blocks of the document, in reading order.
 
     Returns:
-        The metadata title if it is a real title, else the first real heading of the first pages. None if there is
-        neither; then the service uses the name of the file.
+        The metadata title if it is a real title, else the first real heading of the highest level on the first pages.
+        None if there is neither; then the service uses the name of the file.
     """
     title = clean_line(metadata_title or "")
     if is_real_title(title):
         return title
-    for block in blocks:
-        if (block.page or block.slide or 1) > MAX_TITLE_HEADING_PAGE:
-            break
-        if block.kind is BlockKind.HEADING and is_real_title(block.text):
-            return block.text
-    return None
+    first_blocks = takewhile(lambda block: (block.page or block.slide or 1) <= MAX_TITLE_HEADING_PAGE, blocks)
+    headings = [block for block in first_blocks if block.kind is BlockKind.HEADING and is_real_title(block.text)]
+    return min(headings, key=lambda block: block.level).text if headings else None
 
 
 def is_real_title(title: str) -> bool:
@@ -80,7 +78,7 @@ def is_real_title(title: str) -> bool:
     File names, paths, accession numbers, addresses, placeholders of programs and boilerplate of forms are no titles.
     """
     text = title.strip(" \"'“”.:")
-    if len(text) < 3 or not any(map(str.isalpha, text)):
+    if len(text) < (3 if text.isascii() else 2) or not any(map(str.isalpha, text)):
         return False
     patterns = (_FILE_NAME, _FILE_STEM, _PATH, _PROGRAM, _PLACEHOLDER, _ACCESSION, _BOILERPLATE, _EXHIBIT, _ADDRESS)
     return not any(pattern.fullmatch(text) for pattern in patterns)

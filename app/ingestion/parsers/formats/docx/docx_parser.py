@@ -34,16 +34,11 @@ from app.ingestion.parsers.toolkit.ooxml import (
 )
 from app.ingestion.parsers.toolkit.page_numbers import is_page_number
 from app.ingestion.parsers.toolkit.table_grid import TableGrid
-from app.ingestion.parsers.toolkit.text_cleanup import clean_line, clean_text
+from app.ingestion.parsers.toolkit.text_cleanup import clean_text
+from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.parsers.toolkit.unread_content import UnreadContent
 from app.ingestion.types import Block, BlockKind, CorruptFile, EncodedImage, ParsedDocument
 from app.warnings import ServiceWarning, WarningCode
-
-_GENERIC_TITLE = re.compile(
-    r"|(microsoft )?word[ -]document|(document|dokument|untitled|unbenannt|title|titel) ?\d*|microsoft word - .*",
-    re.IGNORECASE,
-)
-"""Titles that Word and similar programs set by default. They count as missing."""
 
 _NOTE_TAGS = {"footnotes": "w:footnote", "endnotes": "w:endnote", "comments": "w:comment"}
 _MAX_COLUMNS = 63
@@ -61,7 +56,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         options: Options and limits.
 
     Returns:
-        The blocks in reading order. The title comes from the file's properties, else from the first heading of level 1.
+        The blocks in reading order. The title comes from the file's properties, else from the first heading.
 
     Raises:
         CorruptFile: The file is damaged, or has no document part.
@@ -76,10 +71,10 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
             raise CorruptFile
         reader = _DocxReader(package, links["officeDocument"], options)
         blocks = reader.read_document()
-        title = clean_line(_read_child_text(package.parse_optional_part(links.get("core-properties")), "dc:title"))
-    if _GENERIC_TITLE.fullmatch(title):
-        title = next((block.text for block in blocks if block.kind is BlockKind.HEADING and block.level == 1), "")
-    return ParsedDocument(blocks, title=title or None, warnings=reader.list_warnings(), images=reader.images)
+        title = _read_child_text(package.parse_optional_part(links.get("core-properties")), "dc:title")
+    return ParsedDocument(
+        blocks, title=choose_title(title, blocks), warnings=reader.list_warnings(), images=reader.images
+    )
 
 
 def _read_child_text(element: Element | None, tag: str) -> str:

@@ -14,6 +14,7 @@ from app.ingestion.parsers.formats.odf.styles import OdfStyles
 from app.ingestion.parsers.toolkit.blocks import BlockList, check_page_count
 from app.ingestion.parsers.toolkit.image_list import ImageList
 from app.ingestion.parsers.toolkit.safe_xml import Element
+from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.types import BlockKind, ParsedDocument
 
 _LENGTH = re.compile(r"(-?\d{1,9}(?:\.\d{1,9})?)(cm|mm|in|pt|px|pc)?")
@@ -55,7 +56,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     reader.unread.image_count += images.skipped_count
     return ParsedDocument(
         blocks.blocks,
-        title=title or blocks.find_first_heading(),
+        title=choose_title(title, blocks.blocks),
         page_count=len(slides),
         warnings=reader.unread.list_warnings(),
         images=images.images,

@@ -22,6 +22,7 @@ from app.ingestion.parsers.toolkit.image_list import ImageList
 from app.ingestion.parsers.toolkit.rows import add_rows
 from app.ingestion.parsers.toolkit.safe_xml import Element
 from app.ingestion.parsers.toolkit.tables import MAX_CELLS
+from app.ingestion.parsers.toolkit.titles import is_real_title
 from app.ingestion.types import BlockKind, CorruptFile, ParsedDocument, TextTooLong
 from app.warnings import ServiceWarning, WarningCode
 
@@ -66,7 +67,9 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     if count := reader.hidden_count:
         message = "1 hidden sheet was not read." if count == 1 else f"{count} hidden sheets were not read."
         warnings.insert(0, ServiceWarning(WarningCode.HIDDEN_SHEETS_NOT_READ, message, count))
-    return ParsedDocument(blocks.blocks, title=title or None, warnings=warnings, images=images.images)
+    return ParsedDocument(
+        blocks.blocks, title=title if is_real_title(title) else None, warnings=warnings, images=images.images
+    )
 
 
 class _SheetReader:

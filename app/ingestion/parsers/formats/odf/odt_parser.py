@@ -14,6 +14,7 @@ from app.ingestion.parsers.toolkit.image_list import ImageList
 from app.ingestion.parsers.toolkit.page_numbers import is_page_number
 from app.ingestion.parsers.toolkit.safe_xml import Element
 from app.ingestion.parsers.toolkit.text_cleanup import clean_text
+from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.parsers.toolkit.unread_content import UnreadContent
 from app.ingestion.types import BlockKind, ParsedDocument
 
@@ -55,7 +56,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     reader.unread.image_count += images.skipped_count
     return ParsedDocument(
         blocks.blocks,
-        title=title or blocks.find_first_heading(level=1),
+        title=choose_title(title, blocks.blocks),
         warnings=reader.unread.list_warnings(),
         images=images.images,
     )

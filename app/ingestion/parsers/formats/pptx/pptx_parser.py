@@ -19,12 +19,10 @@ from app.ingestion.parsers.toolkit.ooxml import (
     iter_texts,
 )
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
+from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.parsers.toolkit.unread_content import UnreadContent
 from app.ingestion.types import BlockKind, CorruptFile, ParsedDocument
 from app.warnings import ServiceWarning, WarningCode
-
-_GENERIC_TITLE = re.compile(r"|presentation|(powerpoint|microsoft) presentation|(slide|folie) ?\d*", re.IGNORECASE)
-"""Titles that PowerPoint sets by default. They count as missing."""
 
 _GENERIC_SECTION = re.compile(r"(default|untitled|standard|unbenannter?) ?(section|abschnitt)?", re.IGNORECASE)
 
@@ -57,12 +55,11 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         reader.read_slides()
         properties = package.parse_optional_part(links.get("core-properties"))
         title_element = find_child(properties, "dc:title")
-        title = clean_line((title_element.text or "") if title_element is not None else "")
+        title = None if title_element is None else title_element.text
         warnings = reader.list_warnings()
-    is_generic = _GENERIC_TITLE.fullmatch(title)
     return ParsedDocument(
         reader.blocks.blocks,
-        title=reader.blocks.find_first_heading() if is_generic else title,
+        title=choose_title(title, reader.blocks.blocks),
         page_count=reader.slide_count,
         warnings=warnings,
         images=reader.images,

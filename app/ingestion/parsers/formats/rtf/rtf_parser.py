@@ -11,6 +11,7 @@ from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_list import ImageList
 from app.ingestion.parsers.toolkit.page_numbers import is_page_number
 from app.ingestion.parsers.toolkit.text_cleanup import clean_text
+from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.parsers.toolkit.unread_content import UnreadContent
 from app.ingestion.types import BlockKind, CorruptFile, ParsedDocument
 from app.warnings import ServiceWarning, WarningCode
@@ -57,7 +58,7 @@ def read_rich_text(data: bytes, options: ParseOptions) -> ParsedDocument:
     unread.images += images.skipped_count
     return ParsedDocument(
         blocks.blocks,
-        title=reader.title or blocks.find_first_heading(level=1),
+        title=choose_title(reader.title, blocks.blocks),
         warnings=_list_warnings(unread),
         images=images.images,
         words_left_out=unread.struck_words,
