@@ -10,6 +10,7 @@ from app.bootstrap import TenantServices
 from app.db.models.tenant_data import DocumentRow
 from app.documents.types import DocumentNotFound
 from app.ingestion.parsers.toolkit.links import strip_addresses
+from app.ingestion.plain_tables import format_plain_tables
 from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
 from tests.ingestion.workshop import Workshop, add_text
@@ -75,7 +76,8 @@ class IndexedKnowledgeBase:
         """Check texts, order and scores against bm25s, with its mean length or with this one."""
         chunks = await self.workshop.owner.fetchval("select count(*) from chunk where index_id = $1", self.index)
         assert chunks == len(self.texts), "a text of these tests is one chunk"
-        indexed_texts = map(strip_addresses, self.texts.values())  # addresses of links are not indexed
+        # Addresses of links and bars of tables are not indexed.
+        indexed_texts = [format_plain_tables(strip_addresses(text)) for text in self.texts.values()]
         reference = bm25s_scorer([ANALYZER.tokenize(text) for text in indexed_texts], avgdl=avgdl)
         for query in queries:
             theirs = zip(self.texts, reference(ANALYZER.tokenize(query)), strict=True)
