@@ -183,5 +183,8 @@ def test_every_operation_lists_the_codes_of_its_errors(document: dict[str, Any])
         for status, response in operation["responses"].items():
             if status.startswith(("4", "5")):
                 (content,) = response["content"].values()
+                if "example" in content:  # an error of JSON-RPC, which has no code of Carrel
+                    assert (name.split()[1], content["example"]["jsonrpc"]) == ("/mcp", "2.0")
+                    continue
                 assert content["examples"], (name, status)
                 assert all(f"`{code}`" in response["description"] for code in content["examples"]), (name, status)

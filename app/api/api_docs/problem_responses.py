@@ -120,7 +120,9 @@ def add_problem_responses(
         examples[prefix + code] = {"summary": code, "value": example}
     responses = operation["responses"]
     for status in [status for status in responses if status.startswith(("4", "5")) or status == "default"]:
-        del responses[status]
+        # A response with an own example is no problem, such as an error of MCP.
+        if not any("example" in content for content in responses[status].get("content", {}).values()):
+            del responses[status]
     for status, codes in sorted(codes_by_status.items()):
         named = {code: {"$ref": f"#/components/examples/{prefix}{code}"} for code in codes}
         responses[str(status)] = {

@@ -171,11 +171,16 @@ BODY_SCHEMA: dict[str, Any] = {
 }
 
 
+ERROR_EXAMPLE = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32600, "message": "The message is not valid."}}
 REPLY_EXAMPLE = {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
 
 
 def _describe_error(text: str) -> dict[str, Any]:
     return {"description": text, **PROBLEM_RESPONSE}
+
+
+def _describe_rpc_error(text: str) -> dict[str, Any]:
+    return {"description": text, "content": {JSON_MEDIA_TYPE: {"schema": {"type": "object"}, "example": ERROR_EXAMPLE}}}
 
 
 @router.post(
@@ -186,15 +191,15 @@ def _describe_error(text: str) -> dict[str, Any]:
     openapi_extra={"requestBody": {"required": True, "content": {JSON_MEDIA_TYPE: {"schema": BODY_SCHEMA}}}},
     responses={
         200: {
-            "description": "The JSON-RPC reply",
+            "description": "The JSON-RPC reply, or the list of replies to a batch",
             "content": {JSON_MEDIA_TYPE: {"schema": {"type": ["object", "array"]}, "example": REPLY_EXAMPLE}},
         },
         202: {"description": "The notification was accepted"},
-        400: {"description": "The body is not a JSON-RPC message, or its protocol version is not supported"},
+        400: _describe_rpc_error("The body is not a JSON-RPC message, or its protocol version is not supported"),
         401: _describe_error("The key is missing or not valid"),
         403: _describe_error("The origin of the web page may not call MCP"),
-        404: {"description": "The method does not exist"},
-        406: {"description": "The client does not accept JSON"},
+        404: _describe_rpc_error("The method does not exist"),
+        406: _describe_rpc_error("The client does not accept JSON"),
         413: _describe_error("The body is too large"),
         415: _describe_error("The body is not JSON"),
         422: _describe_error("The request is not valid"),
