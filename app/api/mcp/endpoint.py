@@ -172,6 +172,7 @@ BODY_SCHEMA: dict[str, Any] = {
 
 
 ERROR_EXAMPLE = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32600, "message": "The message is not valid."}}
+REPLY_SCHEMA = {"anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}}]}
 REPLY_EXAMPLE = {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
 
 
@@ -192,7 +193,7 @@ def _describe_rpc_error(text: str) -> dict[str, Any]:
     responses={
         200: {
             "description": "The JSON-RPC reply, or the list of replies to a batch",
-            "content": {JSON_MEDIA_TYPE: {"schema": {"type": ["object", "array"]}, "example": REPLY_EXAMPLE}},
+            "content": {JSON_MEDIA_TYPE: {"schema": REPLY_SCHEMA, "example": REPLY_EXAMPLE}},
         },
         202: {"description": "The notification was accepted"},
         400: _describe_rpc_error("The body is not a JSON-RPC message, or its protocol version is not supported"),
