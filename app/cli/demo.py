@@ -1,5 +1,6 @@
 """``carrel demo``: start, upload and search with sample documents, with a check of each step."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -127,7 +128,8 @@ def _run_service(
     data_dir: Path, *, ports: tuple[int, ...] = (8000, 0)
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Run ``carrel serve`` in a separate process, with its log in its data directory."""
-    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Under root, Postgres runs as another user, who must be able to enter the directory.
+    data_dir.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
     port = _find_free_port(ports)
     url = f"http://127.0.0.1:{port}"
     inherited = child_process.build_inherited_environment()
@@ -135,6 +137,7 @@ def _run_service(
         ENV_FILE: ""
     }
     command = child_process.build_command("serve", "--port", str(port), "--data-dir", str(data_dir.absolute()))
+    (data_dir / "serve.log").touch(mode=0o600)
     with (data_dir / "serve.log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603  (our own interpreter)
             command, stdout=log, stderr=log, env=environment, cwd=child_process.WORKING_DIRECTORY

@@ -36,3 +36,5 @@ def test_demo_on_data_of_another_version_moves_them_away(
     moved = [folder for folder in place.iterdir() if folder.name.startswith("demo-data-")]
     assert [(folder / "operator-key").is_file() for folder in moved] == [True]
     assert (place / "demo-data" / "operator-key").is_file()
+    # Postgres can enter the directory, so its cluster is not below /var/lib and ends with the directory.
+    assert (place / "demo-data" / "postgres" / "pgdata").is_dir()

@@ -104,6 +104,23 @@ class Package:
             if get_attribute(element, "Target") and get_attribute(element, "TargetMode").lower() != "external"
         ]
 
+    def find_main_part(self) -> str:
+        """Return the name of the part with the document. Raises CorruptFile if the package has none."""
+        main = self._find_related_part("officeDocument")
+        if main is None:
+            raise CorruptFile
+        return main
+
+    def read_title(self) -> str | None:
+        """Return the title in the properties of the package; None if there is none."""
+        element = find_child(self.parse_optional_part(self._find_related_part("core-properties")), "dc:title")
+        return None if element is None else element.text
+
+    def _find_related_part(self, kind: str) -> str | None:
+        """Return the last part of a kind that the package itself refers to."""
+        targets = {relationship.kind: relationship.target for relationship in self.list_relationships()}
+        return targets.get(kind)
+
     def list_external_targets(self, part: str) -> dict[str, str]:
         """Return the targets of a part that are outside of the package, such as web pages, by relationship id.
 

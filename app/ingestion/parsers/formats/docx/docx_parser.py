@@ -66,21 +66,12 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     check_archive(path)
     with zipfile.ZipFile(path) as archive:
         package = Package(archive)
-        links = {relationship.kind: relationship.target for relationship in package.list_relationships()}
-        if "officeDocument" not in links:
-            raise CorruptFile
-        reader = _DocxReader(package, links["officeDocument"], options)
+        reader = _DocxReader(package, package.find_main_part(), options)
         blocks = reader.read_document()
-        title = _read_child_text(package.parse_optional_part(links.get("core-properties")), "dc:title")
+        title = package.read_title()
     return ParsedDocument(
         blocks, title=choose_title(title, blocks), warnings=reader.list_warnings(), images=reader.images
     )
-
-
-def _read_child_text(element: Element | None, tag: str) -> str:
-    """Return the text of the child with a tag; empty if there is none."""
-    match = find_child(element, tag)
-    return "" if match is None else match.text or ""
 
 
 _BULLET_SIGN = re.compile(r"[•▪●■◦‣⁃➢❖◆]\s+")

@@ -48,14 +48,9 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     check_archive(path)
     with zipfile.ZipFile(path) as archive:
         package = Package(archive)
-        links = {relationship.kind: relationship.target for relationship in package.list_relationships()}
-        if "officeDocument" not in links:
-            raise CorruptFile
-        reader = _PptxReader(package, links["officeDocument"], options)
+        reader = _PptxReader(package, package.find_main_part(), options)
         reader.read_slides()
-        properties = package.parse_optional_part(links.get("core-properties"))
-        title_element = find_child(properties, "dc:title")
-        title = None if title_element is None else title_element.text
+        title = package.read_title()
         warnings = reader.list_warnings()
     return ParsedDocument(
         reader.blocks.blocks,
