@@ -37,6 +37,10 @@ class IndexedKnowledgeBase:
         self.texts[document.id] = text
         return document
 
+    def indexed_texts(self) -> list[str]:
+        """Return the texts without what is not indexed: addresses of links and bars of tables."""
+        return [format_plain_tables(strip_addresses(text)) for text in self.texts.values()]
+
     async def delete(self, document: UUID) -> None:
         with suppress(DocumentNotFound):
             await self.services.deletions.delete("default", document)
@@ -76,9 +80,7 @@ class IndexedKnowledgeBase:
         """Check texts, order and scores against bm25s, with its mean length or with this one."""
         chunks = await self.workshop.owner.fetchval("select count(*) from chunk where index_id = $1", self.index)
         assert chunks == len(self.texts), "a text of these tests is one chunk"
-        # Addresses of links and bars of tables are not indexed.
-        indexed_texts = [format_plain_tables(strip_addresses(text)) for text in self.texts.values()]
-        reference = bm25s_scorer([ANALYZER.tokenize(text) for text in indexed_texts], avgdl=avgdl)
+        reference = bm25s_scorer([ANALYZER.tokenize(text) for text in self.indexed_texts()], avgdl=avgdl)
         for query in queries:
             theirs = zip(self.texts, reference(ANALYZER.tokenize(query)), strict=True)
             expected = {document: score for document, score in theirs if score > 0}

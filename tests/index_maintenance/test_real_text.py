@@ -36,8 +36,8 @@ def pieces(block: str) -> Iterator[str]:
 
 
 def queries(library: IndexedKnowledgeBase, rng: random.Random) -> list[str]:
-    """Return headings, identifiers and long sentences of the stored texts, a dozen of each kind."""
-    whole = "\n\n".join(sorted(library.texts.values()))
+    """Return headings, identifiers and long sentences of the indexed texts, a dozen of each kind."""
+    whole = "\n\n".join(sorted(library.indexed_texts()))
     kinds = (
         re.findall(r"^#+ (.+)$", whole, re.MULTILINE),
         IDENTIFIER.findall(whole),
