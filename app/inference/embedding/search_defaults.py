@@ -1,0 +1,31 @@
+"""Defaults of searches and of new knowledge bases that depend on the embedding model."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SearchDefaults:
+    """Defaults for the knowledge bases of one embedding model. ADR 0034 has the measurements.
+
+    Attributes:
+        dense_weight: Weight of the dense retriever in the fusion of the strategy ``hybrid``, from 0 to 1.
+        score_threshold: Calibrated minimum similarity of a hit; None if the model has no useful threshold.
+        max_tokens: Maximum size of a chunk of a new knowledge base, in tokens.
+    """
+
+    dense_weight: float = 0.45
+    score_threshold: float | None = None
+    max_tokens: int = 170
+
+
+UNKNOWN_MODEL = SearchDefaults()
+SEARCH_DEFAULTS = {
+    "all-MiniLM-L6-v2": SearchDefaults(),
+    "bge-small-en-v1.5": SearchDefaults(dense_weight=0.5),
+    "multilingual-e5-small": SearchDefaults(dense_weight=0.5),
+}
+
+
+def get_search_defaults(model: str) -> SearchDefaults:
+    """Return the defaults of an embedding model by its name, or general defaults if the model is unknown."""
+    return SEARCH_DEFAULTS.get(model, UNKNOWN_MODEL)
