@@ -111,11 +111,16 @@ class _Models:
 
 
 async def _open_models(
-    stack: AsyncExitStack, settings: Settings, control_plane: ControlPlaneDatabase, bulk_threads: int
+    stack: AsyncExitStack,
+    settings: Settings,
+    control_plane: ControlPlaneDatabase,
+    *,
+    bulk_threads: int,
+    opens_reranker: bool,
 ) -> _Models:
     """Create the clients of all models and check the embedding models.
 
-    Raises the errors of ``create_embedders``.
+    Raises the errors of ``create_embedders`` and ``create_reranker``.
     """
     models = settings.models
     embedders = await asyncio.to_thread(
@@ -124,7 +129,8 @@ async def _open_models(
     _close_later(stack, embedders)
     await embedders.check()
     vision = _close_later_if_configured(stack, create_vision_model(models))
-    reranker = _close_later_if_configured(stack, await asyncio.to_thread(create_reranker, settings.rerank))
+    reranker = await asyncio.to_thread(create_reranker, settings.rerank) if opens_reranker else None
+    _close_later_if_configured(stack, reranker)
     rewrite_model = await asyncio.to_thread(create_chat_model, models, models.rewrite_model or models.chat_model)
     _close_later_if_configured(stack, rewrite_model)
     answer_models = await asyncio.to_thread(create_answer_models, models)
@@ -200,18 +206,25 @@ class Resources:
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, settings: Settings, *, database_url: str, operator_key: str, bulk_threads: int
+        cls,
+        settings: Settings,
+        *,
+        database_url: str,
+        operator_key: str,
+        bulk_threads: int,
+        opens_reranker: bool = True,
     ) -> AsyncIterator[Self]:
         """Connect to everything, check it, and yield the resources. Close them at the end of the block.
 
         If an embedding endpoint does not answer, the service logs a warning and starts. Other errors of
-        ``create_embedders`` are raised.
+        ``create_embedders`` and ``create_reranker`` are raised.
 
         Args:
             settings: The settings of the process.
             database_url: URL with the login of the service's role, which owns no tables.
             operator_key: API key that has the rights of the operator.
             bulk_threads: Number of threads of the embedded model for documents.
+            opens_reranker: Whether the process reranks. A worker does not, so it does not load a local reranker.
 
         Raises:
             DatabaseRefused: The service cannot use the database.
@@ -229,7 +242,9 @@ class Resources:
             sign_in_audit = _close_later(stack, SignInAuditLog(database, control_plane.find_rejected_key))
             meter = _close_later(stack, UsageMeter(database))
             objects = _close_later(stack, create_object_store(settings))
-            models = await _open_models(stack, settings, control_plane, bulk_threads)
+            models = await _open_models(
+                stack, settings, control_plane, bulk_threads=bulk_threads, opens_reranker=opens_reranker
+            )
             webhook_sender = await asyncio.to_thread(WebhookSender.from_settings, settings.webhooks)
             _close_later(stack, webhook_sender)
             http_sources = await _open_http_sources(stack, settings)

@@ -266,7 +266,9 @@ async def _check_chat(settings: Settings) -> AsyncIterator[CheckResult]:
 async def _check_rerank(settings: Settings) -> AsyncIterator[CheckResult]:
     reranker = await asyncio.to_thread(create_reranker, settings.rerank)
     if reranker is None:
-        yield CheckResult("rerank", "skipped", "neither CARREL_RERANK_URL nor CARREL_RERANK_PROVIDER is set")
+        yield CheckResult(
+            "rerank", "skipped", "CARREL_RERANK_URL, CARREL_RERANK_LOCAL and CARREL_RERANK_PROVIDER are not set"
+        )
         return
     texts = ["A tern is a bird.", "A harbour is a place."]
     async with _close_on_exit(reranker):

@@ -57,7 +57,11 @@ async def _run(settings: Settings, *, attached: bool) -> None:
     async with (
         _send_heartbeats(attached=attached),
         Resources.open(
-            settings, database_url=runtime.database_url, operator_key=operator_key, bulk_threads=cores
+            settings,
+            database_url=runtime.database_url,
+            operator_key=operator_key,
+            bulk_threads=cores,
+            opens_reranker=False,
         ) as resources,
         create_parser_pool(settings.parser, cores, spare_processes=settings.worker.extra_jobs) as parsers,
     ):

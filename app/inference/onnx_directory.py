@@ -117,7 +117,7 @@ def open_model_directory(location: Path) -> ModelDirectory:
             read_token_limit(directory),
         )
     except OSError as exc:
-        raise LocalModelRefused(f"{_escape(exc.filename or location)} cannot be read: {exc.strerror}.") from exc
+        raise LocalModelRefused(f"{make_printable(exc.filename or location)} cannot be read: {exc.strerror}.") from exc
 
 
 def find_model_file(directory: Path) -> Path:
@@ -137,10 +137,12 @@ def find_model_file(directory: Path) -> Path:
             return _require_file(directory, directory / name)
     files = sorted(path for pattern in MODEL_PATTERNS for path in directory.glob(pattern))
     if not files:
-        raise LocalModelRefused(f"{_escape(directory / 'model.onnx')} does not exist, nor onnx/model.onnx.")
+        raise LocalModelRefused(f"{make_printable(directory / 'model.onnx')} does not exist, nor onnx/model.onnx.")
     if len(files) > 1:
-        names = ", ".join(_escape(path.relative_to(directory)) for path in files[:8])
-        raise LocalModelRefused(f"{_escape(directory)} has several models ({names}). Set the path of one of them.")
+        names = ", ".join(make_printable(path.relative_to(directory)) for path in files[:8])
+        raise LocalModelRefused(
+            f"{make_printable(directory)} has several models ({names}). Set the path of one of them."
+        )
     return _require_file(directory, files[0])
 
 
@@ -167,7 +169,7 @@ def _find_files(location: Path) -> tuple[Path, Path]:
         directory = location.resolve()
         return directory, find_model_file(directory)
     if location.suffix != ".onnx" or not _is_present(location):
-        raise LocalModelRefused(f"{_escape(location)} is neither a directory nor an ONNX file.")
+        raise LocalModelRefused(f"{make_printable(location)} is neither a directory nor an ONNX file.")
     folder = location.absolute().parent
     directory = _get_model_directory(folder).resolve()
     return directory, _require_file(directory, folder.resolve() / location.name)
@@ -185,7 +187,7 @@ def _get_directory_name(location: Path, directory: Path) -> str:
     if not configured.is_dir():
         configured = _get_model_directory(configured.parent)
     name = directory.name if configured.name in {"", ".."} else configured.name
-    return _escape(name) or "model"
+    return make_printable(name) or "model"
 
 
 def _require_file(directory: Path, path: Path, max_bytes: int | None = None) -> Path:
@@ -193,15 +195,15 @@ def _require_file(directory: Path, path: Path, max_bytes: int | None = None) -> 
     try:
         resolved = path.resolve(strict=True)
     except FileNotFoundError as exc:
-        raise LocalModelRefused(f"{_escape(path)} does not exist.") from exc
+        raise LocalModelRefused(f"{make_printable(path)} does not exist.") from exc
     except RuntimeError as exc:  # a loop of symbolic links
-        raise LocalModelRefused(f"{_escape(path)} cannot be read.") from exc
+        raise LocalModelRefused(f"{make_printable(path)} cannot be read.") from exc
     if not resolved.is_relative_to(directory):
-        raise LocalModelRefused(f"{_escape(path)} is a link to a file outside of the directory. Copy that file.")
+        raise LocalModelRefused(f"{make_printable(path)} is a link to a file outside of the directory. Copy that file.")
     if not resolved.is_file():
-        raise LocalModelRefused(f"{_escape(path)} is not a file.")
+        raise LocalModelRefused(f"{make_printable(path)} is not a file.")
     if max_bytes is not None and resolved.stat().st_size > max_bytes:
-        raise LocalModelRefused(f"{_escape(path)} is larger than {max_bytes // 2**20} MiB.")
+        raise LocalModelRefused(f"{make_printable(path)} is larger than {max_bytes // 2**20} MiB.")
     return resolved
 
 
@@ -214,25 +216,26 @@ def _read_structure(path: Path) -> OnnxStructure:
     try:
         return read_onnx_structure(path)
     except InvalidOnnxFile as exc:
-        raise LocalModelRefused(f"{_escape(path)} is not an ONNX model: {exc}.") from exc
+        raise LocalModelRefused(f"{make_printable(path)} is not an ONNX model: {exc}.") from exc
 
 
 def _check_structure(model_file: Path, structure: OnnxStructure) -> tuple[Path, ...]:
     """Refuse custom operators, and return the files of the external data."""
     custom = sorted(f"{domain}:{name}" for domain, name in structure.operators if domain not in OPERATOR_DOMAINS)
     if custom:
-        raise LocalModelRefused(f"{_escape(model_file)} needs the custom operator {_escape(custom[0])}.")
+        raise LocalModelRefused(f"{make_printable(model_file)} needs the custom operator {make_printable(custom[0])}.")
     if structure.has_functions:
-        raise LocalModelRefused(f"{_escape(model_file)} defines operators as functions. Export it without functions.")
+        raise LocalModelRefused(
+            f"{make_printable(model_file)} defines operators as functions. Export it without functions."
+        )
     return tuple(_resolve_external(model_file, location) for location in sorted(structure.external_locations))
 
 
 def _resolve_external(model_file: Path, location: str) -> Path:
     """Return the file of external data, which must be in the directory of the ONNX file, as onnxruntime demands."""
     if not _LOCATION_CHARACTERS.issuperset(location) or {"", ".."} & {*location.split("/")}:
-        raise LocalModelRefused(
-            f"{_escape(model_file)} has external data at {_escape(location)!r}, which is not a file of its directory."
-        )
+        name, place = make_printable(model_file), make_printable(location)
+        raise LocalModelRefused(f"{name} has external data at {place!r}, which is not a file of its directory.")
     return _require_file(model_file.parent, model_file.parent / location)
 
 
@@ -251,9 +254,9 @@ def _read_json(directory: Path, name: str) -> Mapping[str, Any]:
     try:
         content = json.loads(_require_file(directory.resolve(), path, MAX_JSON_BYTES).read_bytes())
     except (ValueError, RecursionError) as exc:
-        raise LocalModelRefused(f"{_escape(path)} is not JSON.") from exc
+        raise LocalModelRefused(f"{make_printable(path)} is not JSON.") from exc
     if not isinstance(content, dict):
-        raise LocalModelRefused(f"{_escape(path)} is not a JSON object.")
+        raise LocalModelRefused(f"{make_printable(path)} is not a JSON object.")
     return content
 
 
@@ -272,6 +275,6 @@ def _parse_token_limit(value: Any) -> int | None:
     return int(value) if is_number and MIN_TOKENS <= value <= MAX_TOKENS and value == int(value) else None
 
 
-def _escape(text: object) -> str:
-    """Return a text of one line, in which characters that cannot be printed are question marks."""
+def make_printable(text: object) -> str:
+    """Return a text of one line for a message: characters that cannot be printed become question marks."""
     return "".join(character if character.isprintable() else "?" for character in str(text)[:1000])

@@ -15,6 +15,7 @@ from harness.protocol_servers.embedding import EmbeddingServer
 from harness.protocol_servers.rerank import RerankServer
 from tests.cli.conftest import embedding_settings
 from tests.fixtures.s3 import S3Server
+from tests.inference.rerank.cross_encoders import write_tiny
 
 OPEN = "alter table document no force row level security"
 BROKEN = "update pg_index set indisvalid = false where indexrelid = 'document_pkey'::regclass"
@@ -94,7 +95,7 @@ def test_doctor_names_each_fault(
     assert {check for check, ones in found.items() if ones[-1].startswith("failed")} == {
         "tenant isolation", "object store", "embedding", "chat"
     }  # fmt: skip
-    assert found["rerank"] == ["skipped: neither CARREL_RERANK_URL nor CARREL_RERANK_PROVIDER is set"]
+    assert found["rerank"] == ["skipped: CARREL_RERANK_URL, CARREL_RERANK_LOCAL and CARREL_RERANK_PROVIDER are not set"]
     assert "hidden-secret" not in str(found)
 
 
@@ -148,6 +149,25 @@ def test_doctor_warns_of_lost_workers_and_of_a_job_that_waits_for_long(
     assert found["waiting jobs"] == [
         "warning: 1 wait for a worker, the oldest for 30.0 minutes, which is more than 10: start another worker"
     ]
+
+
+def test_doctor_checks_local_reranker(
+    make_database: DatabaseFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = make_database()
+    model = write_tiny(tmp_path / "tiny")
+    with EmbeddingServer() as embedding:
+        settings = {
+            **embedding_settings(embedding),
+            "CARREL_DATABASE_URL": urls.app,
+            "CARREL_RERANK_LOCAL": str(model),
+        }
+        _, found = look(settings, tmp_path, monkeypatch)
+        assert found["rerank"][0].startswith("ok: tiny@")
+        (model / "model.onnx").write_bytes(b"damaged")
+        status, found = look(settings, tmp_path, monkeypatch)
+    assert status == 1
+    assert found["rerank"][0].startswith(f"failed: CARREL_RERANK_LOCAL: {model}/model.onnx is not an ONNX model")
 
 
 LOCKS = "lock_shared(bigint)", "lock(bigint)", "unlock_all()", "xact_lock(bigint)"

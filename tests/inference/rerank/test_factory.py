@@ -1,10 +1,12 @@
 """The configured reranker, and settings without one."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from app.inference.onnx_directory import LocalModelRefused
 from app.inference.rerank.factory import create_reranker
 from app.settings import RerankSettings
 from harness.protocol_servers.rerank import RerankServer
@@ -44,6 +46,15 @@ async def test_create_reranker_with_endpoint_applies_settings(api: str | None) -
         ({"url": "http://tei", "api": "guess"}, "'tei', 'cohere', 'jina' or 'vllm'"),
         ({"url": "http://tei", "max_documents": 0}, "CARREL_RERANK_MAX_DOCUMENTS"),
         ({"max_characters": 10}, "CARREL_RERANK_MAX_CHARACTERS"),
+        ({"local": "m", "url": "http://tei"}, "CARREL_RERANK_LOCAL and CARREL_RERANK_URL exclude each other"),
+        ({"local": "m", "provider": "mine"}, "CARREL_RERANK_LOCAL and CARREL_RERANK_PROVIDER exclude each other"),
+        ({"local": "m", "model": "m"}, "CARREL_RERANK_MODEL needs CARREL_RERANK_URL"),
+        ({"local": "m", "api_key": "hidden"}, "CARREL_RERANK_API_KEY needs CARREL_RERANK_URL"),
+        ({"local": "m", "max_documents": 5}, "CARREL_RERANK_MAX_DOCUMENTS needs CARREL_RERANK_URL"),
+        ({"local": "m", "max_tokens": 31}, "CARREL_RERANK_MAX_TOKENS"),
+        ({"local": "m", "max_tokens": 8193}, "CARREL_RERANK_MAX_TOKENS"),
+        ({"max_tokens": 256}, "CARREL_RERANK_MAX_TOKENS needs CARREL_RERANK_LOCAL"),
+        ({"url": "http://tei", "max_tokens": 256}, "CARREL_RERANK_MAX_TOKENS needs CARREL_RERANK_LOCAL"),
     ],
 )
 def test_rerank_settings_invalid_values_are_refused(given: dict[str, Any], told: str) -> None:
@@ -58,3 +69,22 @@ def test_rerank_settings_hide_key() -> None:
 
 def test_rerank_settings_of_plugin_accept_model_and_key() -> None:
     assert settings(provider="mine", model="m", api_key="k").is_configured
+
+
+@pytest.mark.parametrize("path", ["models/tiny", "./models/tiny", "../here/models/tiny", "~/models/tiny"])
+def test_rerank_settings_local_path_is_absolute(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "here"))
+    configured = settings(local=path, max_tokens=256)
+    monkeypatch.chdir("/")
+    assert configured.is_configured
+    assert configured.local is not None
+    assert configured.local.is_absolute()
+    assert configured.local.resolve() == tmp_path / "here" / "models" / "tiny"
+
+
+def test_create_reranker_missing_local_directory_names_setting(tmp_path: Path) -> None:
+    with pytest.raises(LocalModelRefused) as refused:
+        create_reranker(settings(local=str(tmp_path / "none")))
+    assert refused.value.message.startswith(f"CARREL_RERANK_LOCAL: {tmp_path}/none is neither")

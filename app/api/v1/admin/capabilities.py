@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResources
 from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest
 from app.api.v1.search.search_queries import MAX_IMAGE_BYTES
+from app.bootstrap import Resources
 from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
 from app.ingestion.chunkers.registry import load_chunkers
 from app.ingestion.parsers.registry import load_installed_parsers
@@ -69,6 +70,11 @@ class CapabilitiesOut(BaseModel):
     models: dict[str, bool] = Field(
         description="Whether a model is configured: `chat`, `vision`, `rerank`.",
         examples=[{"chat": True, "vision": False, "rerank": False}],
+    )
+    reranker: str | None = Field(
+        description="Name of the plugin, of the configured model of the endpoint, or of the local model. A local model "
+        "has the name of its directory and the first 12 digits of its hash. Null without a reranker or a name.",
+        examples=["ms-marco-MiniLM-L6-v2@0123456789ab"],
     )
     languages: list[str] = Field(
         description="Languages of the lexical analysis for `language`.", examples=[["auto", "english", "german"]]
@@ -133,6 +139,13 @@ def _list_transformers() -> list[ComponentOut]:
     ]
 
 
+def _get_reranker_name(resources: Resources) -> str | None:
+    """Return the name of the reranker, but never the host of an endpoint."""
+    if resources.settings.rerank.url is not None:
+        return resources.settings.rerank.model
+    return None if resources.reranker is None else resources.reranker.name
+
+
 @router.get("/capabilities", summary="Get the capabilities", response_model=CapabilitiesOut)
 async def get_capabilities(resources: CurrentResources, _: CurrentReader) -> dict[str, Any]:
     """Return parsers, chunkers, strategies, transformers, models and limits of this service."""
@@ -162,6 +175,7 @@ async def get_capabilities(resources: CurrentResources, _: CurrentReader) -> dic
             "vision": settings.models.vision_model is not None,
             "rerank": settings.rerank.is_configured,
         },
+        "reranker": _get_reranker_name(resources),
         "languages": [AUTO, *list_languages()],
         "limits": {
             "upload_bytes": settings.server.max_upload_bytes,
