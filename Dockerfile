@@ -4,10 +4,11 @@
 
 FROM python:3.13-slim AS weights
 WORKDIR /pull
-# These three files need only the standard library, so that the 90 MB are fetched again only when they change.
+# These files need only the standard library, so that the models are fetched again only when they change.
 COPY app/__init__.py app/errors.py app/
-COPY app/inference/embedding/weights.py app/inference/embedding/
-RUN python -m app.inference.embedding.weights /models/all-MiniLM-L6-v2
+COPY app/inference/embedding/weights.py app/inference/embedding/local_models.py app/inference/embedding/
+COPY app/inference/embedding/notices app/inference/embedding/notices
+RUN python -m app.inference.embedding.weights /models all
 
 FROM python:3.13-slim AS builder
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
@@ -44,7 +45,7 @@ COPY --from=builder /opt/carrel /opt/carrel
 ENV PATH=/opt/carrel/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     CARREL_DATA_DIR=/data \
-    CARREL_EMBEDDING_WEIGHTS_DIR=/opt/models/all-MiniLM-L6-v2
+    CARREL_EMBEDDING_WEIGHTS_DIR=/opt/models
 COPY sbom.cdx.json /opt/carrel/sbom.cdx.json
 USER 10001
 # Not the data directory: a file there must never become a module or a settings file of the next start.

@@ -6,7 +6,9 @@ STAMP := $(VENV)/.installed
 # The generator of the documentation site has a separate environment, so that `make setup` stays small.
 DOCS_VENV := .venv-docs
 DOCS_STAMP := $(DOCS_VENV)/.installed
-WEIGHTS := models/all-MiniLM-L6-v2
+MODELS := models
+# Tests, benchmarks and proofs also use the other local models.
+PULL_ALL = @$(BIN)/python -m app.inference.embedding.weights $(MODELS) all
 # Benchmarks that compute their own baselines with numpy: one thread, as in the service.
 ONE_BLAS_THREAD := deletion routing scale transfer
 
@@ -26,12 +28,13 @@ $(STAMP): requirements.lock pyproject.toml carrel/__init__.py
 	@touch $(STAMP)
 
 setup: $(STAMP) ## create .venv and download the embedding model
-	@$(BIN)/python -m app.inference.embedding.weights $(WEIGHTS)
+	@$(BIN)/python -m app.inference.embedding.weights $(MODELS)
 
 demo: setup ## start everything, upload two documents, ask three questions
 	@$(BIN)/python -m app.cli demo $(ARGUMENTS)
 
 test: setup ## run all tests; ARGUMENTS="--cov" lists the lines that no test runs
+	$(PULL_ALL)
 	@PYTHONHASHSEED=0 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=10 $(ARGUMENTS)
 
 test-unit: $(STAMP) ## run the tests that need no database, server or other process
@@ -54,9 +57,11 @@ run = $(call names,$(1),$(2)) 2>/dev/null | grep -q '^  $(3) ' || { echo 'make $
   $(BIN)/python -m $(2).$(subst -,_,$(3)) $(ARGUMENTS)
 
 bench: setup ## measure ingestion and search; NAME=… another benchmark, NAME=? lists them
+	$(PULL_ALL)
 	@$(if $(filter $(NAME),$(ONE_BLAS_THREAD)),export OPENBLAS_NUM_THREADS=1;) $(call run,bench,benchmarks,$(subst _,-,$(or $(NAME),run)))
 
 prove: setup ## run the proof NAME=…: try to break a promise of the service; NAME=? lists them
+	$(PULL_ALL)
 	@$(call run,prove,proofs,$(subst _,-,$(or $(NAME),?)))
 
 $(DOCS_STAMP): requirements-docs.lock

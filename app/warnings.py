@@ -172,7 +172,7 @@ class WarningCode(StrEnum):
     SOURCES_NOT_COMPRESSED = "sources_not_compressed", "The chat model did not shorten some of the sources."
 
     # SQL views.
-    EMBEDDED_MODEL = "embedded_model", "Only a platform with the embedded model can embed queries for the view."
+    EMBEDDED_MODEL = "embedded_model", "Only a platform with the local model can embed queries for the view."
     NO_TLS = "no_tls", "Connections to the view may be unencrypted."
     QUERY_PREFIX = "query_prefix", "The platform must put a prefix before each query."
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from app.inference.embedding.minilm import MiniLMEmbedder
-from app.inference.embedding.weights import find_weights
+from app.inference.embedding.local_loader import get_identity, load_local_embedder
+from app.inference.embedding.local_models import LOCAL_MODELS
+from app.inference.embedding.weights import require_weights
 from app.lexical.analyzers import get_analyzer
 from app.settings import get_user_cache_dir
 from benchmarks.search import Vocabulary
@@ -154,7 +155,9 @@ def read_real_corpus(data: Path) -> RealCorpus:
 
 
 async def _embed(texts: Sequence[str]) -> Floats:
-    embedder = MiniLMEmbedder.load(find_weights(None, get_user_cache_dir()), precision="int8", bulk_threads=2)
+    model = LOCAL_MODELS["all-MiniLM-L6-v2"]
+    directory = require_weights(model, None, get_user_cache_dir())
+    embedder = load_local_embedder(directory, get_identity(model), bulk_threads=2)
     try:
         return (await embedder.embed_documents(texts)).vectors
     finally:

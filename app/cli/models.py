@@ -1,36 +1,149 @@
-"""``carrel models``: download the weights of the embedded embedding model."""
+"""``carrel models``: list, download and check the local embedding models."""
 
+import asyncio
+import os
+import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app.inference.embedding.weights import get_cached_weights_dir, pull_weights
-from app.settings import get_user_cache_dir
+from app.errors import AppError, InvalidInputError
+from app.inference.embedding.local_models import DEFAULT_MODEL, LOCAL_MODELS, LocalModel
+from app.inference.embedding.weights import find_weights, get_cached_models_dir, is_complete, pull_weights
+from app.settings import get_user_cache_dir, load_settings
 
-app = typer.Typer(help="Download the weights of the embedded embedding model.", no_args_is_help=True)
+app = typer.Typer(help="List, download and check the local embedding models.", no_args_is_help=True)
+
+ALL = "all"
+# About the length of a chunk, and the number of runs that are timed.
+CHECK_TEXT = (
+    "The tenant terminates the lease in writing. The period of notice is three months to the end of a month. " * 7
+)
+CHECK_RUNS = 20
+# A query with a typical length.
+CHECK_QUERY = "How long is the period of notice for a flat?"
+
+NameArgument = Annotated[str, typer.Argument(help=f"Name of the model: {', '.join(LOCAL_MODELS)}.")]
 
 
 @app.callback()
 def models() -> None:
-    """Download the weights of the embedded embedding model."""
+    """List, download and check the local embedding models."""
+
+
+@app.command(name="list")
+def list_models() -> None:
+    """List the local models, their properties, and whether their weights are on this machine.
+
+    Example: carrel models list
+    """
+    weights_dir = load_settings().embedding.weights_dir
+    width = max(map(len, LOCAL_MODELS))
+    typer.echo(f"{'MODEL':{width}}  LANGUAGES     TOKENS  DOWNLOAD  LICENCE     WEIGHTS")
+    for model in LOCAL_MODELS.values():
+        directory = find_weights(model, weights_dir, get_user_cache_dir())
+        place = "not on this machine" if directory is None else str(directory)
+        typer.echo(
+            f"{model.name:{width}}  {model.language:12}  {model.max_tokens:>6}  {model.download_megabytes:>5} MB"
+            f"  {model.license_name:10}  {place}"
+        )
+    typer.echo(f"\nThe default model is {DEFAULT_MODEL}. {describe_cpu()}")
 
 
 @app.command()
 def pull(
+    name: Annotated[
+        str, typer.Argument(help=f"Name of the model: {', '.join(LOCAL_MODELS)}, or `all`.")
+    ] = DEFAULT_MODEL,
     target: Annotated[
-        Path | None, typer.Option(help="Directory for the weights. Default: the user's cache directory.")
+        Path | None,
+        typer.Option(help="Directory for the models, one sub-directory each. Default: the user's cache directory."),
     ] = None,
 ) -> None:
-    """Download the weights of all-MiniLM-L6-v2 (90 MB) and verify them.
+    """Download the weights of a local model and verify them.
 
     Weights that exist already are not downloaded again. To use another directory than the default, set
     CARREL_EMBEDDING_WEIGHTS_DIR for the service too.
 
     Example: carrel models pull
 
-    Example: carrel models pull --target /srv/carrel/weights
+    Example: carrel models pull all-MiniLM-L6-v2 --target /srv/carrel/models
     """
-    directory = target or get_cached_weights_dir(get_user_cache_dir())
-    pull_weights(directory)
-    typer.echo(f"The weights are in {directory}.")
+    directory = target or get_cached_models_dir(get_user_cache_dir())
+    for model in LOCAL_MODELS.values() if name == ALL else [_get_model(name)]:
+        pull_weights(model, directory / model.name)
+        typer.echo(f"The weights of {model.name} are in {directory / model.name}.")
+
+
+@app.command()
+def check(name: NameArgument = DEFAULT_MODEL) -> None:
+    """Verify the checksums of a local model's weights, and measure its speed on this machine.
+
+    Example: carrel models check
+
+    Example: carrel models check all-MiniLM-L6-v2
+    """
+    model = _get_model(name)
+    directory = find_weights(model, load_settings().embedding.weights_dir, get_user_cache_dir())
+    if directory is None:
+        raise AppError(f"The weights of {name} are not on this machine. Run `carrel models pull {name}`.")
+    if not is_complete(model, directory):
+        raise AppError(f"{directory} has other files than expected. Run `carrel models pull {name}`.")
+    typer.echo(f"{directory}: all checksums are right.")
+    for precision in model.precisions:
+        typer.echo(asyncio.run(_measure(model, directory, precision)))
+
+
+async def _measure(model: LocalModel, directory: Path, precision: str) -> str:
+    """Return a line with the speed of a model: tokens per CPU second, and milliseconds for a query."""
+    from app.inference.embedding.local_loader import get_identity, load_local_embedder
+
+    begun = time.perf_counter()
+    embedder = load_local_embedder(directory, get_identity(model, precision=precision), bulk_threads=1)
+    load_seconds = time.perf_counter() - begun
+    try:
+        await embedder.check()
+        begun = time.process_time()
+        embedded = await embedder.embed_documents([CHECK_TEXT] * CHECK_RUNS)
+        rate = embedded.tokens / (time.process_time() - begun)
+        begun = time.perf_counter()
+        for _ in range(CHECK_RUNS):
+            await embedder.embed_queries([CHECK_QUERY])
+        query_ms = (time.perf_counter() - begun) / CHECK_RUNS * 1000
+    finally:
+        await embedder.close()
+    return (
+        f"{model.name} ({precision}): loaded in {load_seconds:.1f} s, {rate:,.0f} tokens per CPU second, "
+        f"{query_ms:.1f} ms for a query"
+    )
+
+
+def describe_cpu() -> str:
+    """Return a sentence about the model that fits the processor."""
+    cores = os.cpu_count() or 1
+    features = _read_cpu_features()
+    if features is None:
+        return f"This machine has {cores} cores."
+    if {"avx_vnni", "avx512_vnni", "asimddp"} & features:
+        return f"This machine has {cores} cores with fast 8-bit arithmetic: it fits."
+    return (
+        f"This machine has {cores} cores without fast 8-bit arithmetic (VNNI): all-MiniLM-L6-v2 needs about half of "
+        "the time."
+    )
+
+
+def _read_cpu_features() -> set[str] | None:
+    """Return the features of the processor, or None if the system does not list them. Only Linux does."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return None
+    found = next((line for line in lines if line.startswith(("flags", "Features"))), None)
+    return None if found is None else set(found.partition(":")[2].split())
+
+
+def _get_model(name: str) -> LocalModel:
+    if name not in LOCAL_MODELS:
+        raise InvalidInputError(f"No local model is named {name!r}. Choose one of: {', '.join(LOCAL_MODELS)}.")
+    return LOCAL_MODELS[name]

@@ -10,13 +10,17 @@ from pydantic_settings import NoDecode
 from app.settings.environment import read_environment
 from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_field, make_absolute
 
-EMBEDDED_MODEL = "all-MiniLM-L6-v2"
-# Fields that an entry of the list may have for the embedded model; the other fields are for endpoints.
-EMBEDDED_MODEL_FIELDS = {"provider", "model", "precision", "query_prefix", "document_prefix"}
+DEFAULT_LOCAL_MODEL = "bge-small-en-v1.5"
+# Fields that an entry of the list may have for a local model; the other fields are for endpoints.
+LOCAL_MODEL_FIELDS = {"provider", "model", "precision", "query_prefix", "document_prefix"}
+
+
+Precision = Literal["fp32", "int8"]
+Pooling = Literal["mean", "cls", "last"]
 
 
 class AdditionalEmbeddingModel(BaseModel):
-    """Additional embedding model: an OpenAI-compatible endpoint, or the embedded model.
+    """Additional embedding model: an OpenAI-compatible endpoint, or a local model.
 
     The service reads ``api_key`` from the variable that ``api_key_env`` names, so that the list holds no secret.
     """
@@ -24,17 +28,21 @@ class AdditionalEmbeddingModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     provider: Literal["embedded"] | None = Field(
-        None, description="`embedded` for the embedded model; without it, the entry is an endpoint."
+        None, description="`embedded` for a pinned local model; without it, the entry is an endpoint."
     )
     base_url: HttpUrl | None = Field(None, description="Base URL of the endpoint, including /v1.")
     api_key_env: str | None = Field(None, description="Name of the variable that holds the endpoint's API key.")
     api_key: SecretStr | None = Field(None, description="Not accepted in the list; set `api_key_env`.")
-    model: str = Field(EMBEDDED_MODEL, min_length=1, description="Name of the model.")
+    model: str = Field(DEFAULT_LOCAL_MODEL, min_length=1, description="Name of the model.")
     dimensions: int | None = Field(None, ge=1, le=4000, description="Length of the model's vectors.")
     send_dimensions: bool = Field(False, description="Whether requests ask the endpoint for this length.")
     max_tokens: int = Field(8191, ge=32, description="Maximum length of an input, in tokens.")
-    query_prefix: str = Field("", description="Text that is put before every query.")
-    document_prefix: str = Field("", description="Text that is put before every chunk.")
+    query_prefix: str | None = Field(
+        None, description="Text that is put before every query. By default that of a local model, else none."
+    )
+    document_prefix: str | None = Field(
+        None, description="Text that is put before every chunk. By default that of a local model, else none."
+    )
     images: Literal["input", "messages"] | None = Field(
         None, description="Form of images in requests to a multimodal model: `input` or `messages`."
     )
@@ -45,7 +53,9 @@ class AdditionalEmbeddingModel(BaseModel):
     tokens_per_minute: int | None = Field(
         None, ge=1, le=1_000_000_000, description="Maximum number of tokens per minute, of all processes together."
     )
-    precision: Literal["fp32", "int8"] = Field("fp32", description="Arithmetic of the embedded model.")
+    precision: Precision | None = Field(
+        None, description="Arithmetic of a local model. By default the first of the model's precisions."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -68,11 +78,9 @@ class AdditionalEmbeddingModel(BaseModel):
             if missing:
                 raise ValueError(f"{missing[0]} must be set too")
             if "precision" in field_names:
-                raise ValueError("precision is the embedded model's; remove it, or set provider to embedded")
-        elif invalid := sorted(field_names - EMBEDDED_MODEL_FIELDS):
-            raise ValueError(f"{invalid[0]} is not for the embedded model")
-        elif self.model != EMBEDDED_MODEL:
-            raise ValueError(f"the embedded model is {EMBEDDED_MODEL}")
+                raise ValueError("precision is a local model's; remove it, or set provider to embedded")
+        elif invalid := sorted(field_names - LOCAL_MODEL_FIELDS):
+            raise ValueError(f"{invalid[0]} is not for a local model")
         return self
 
     def format_setting_name(self, field: str) -> str:
@@ -82,7 +90,7 @@ class AdditionalEmbeddingModel(BaseModel):
 
 
 class EmbeddingSettings(SettingsGroup):
-    """Embedding: the default embedding model (a plugin, an endpoint or the embedded MiniLM) and additional models."""
+    """Embedding: the default embedding model (a plugin, an endpoint or a local model) and additional models."""
 
     required_together = ("base_url", "dimensions")
     provider: str | None = env_field(
@@ -96,7 +104,7 @@ class EmbeddingSettings(SettingsGroup):
         "EMBEDDING_BASE_URL",
         None,
         description="Base URL of an OpenAI-compatible endpoint, including /v1. If neither a URL nor a plugin is set, "
-        "the embedded model runs in the service.",
+        "a local model runs in the service.",
         read_by="API and worker",
     )
     api_key: SecretStr | None = env_field(
@@ -107,8 +115,9 @@ class EmbeddingSettings(SettingsGroup):
     )
     model: str = env_field(
         "EMBEDDING_MODEL",
-        EMBEDDED_MODEL,
-        description="Name of the model. It is a part of the identity of every search index.",
+        DEFAULT_LOCAL_MODEL,
+        description="Name of the endpoint's model, or without an endpoint of a pinned local model: "
+        "`carrel models list` shows them. It is a part of the identity of every search index.",
         read_by="API and worker",
     )
     dimensions: int | None = env_field(
@@ -126,25 +135,27 @@ class EmbeddingSettings(SettingsGroup):
         description="Whether requests ask the endpoint for vectors of this length, which some models can shorten.",
         read_by="API and worker",
     )
-    max_tokens: int = env_field(
+    max_tokens: int | None = env_field(
         "EMBEDDING_MAX_TOKENS",
-        8191,
+        None,
         ge=32,
         unit="tokens",
-        description="Maximum length of an input of the endpoint's model. It also limits the length of chunks.",
+        description="Maximum length of an input of the model, which also limits the length of chunks. By default 8191 "
+        "for an endpoint, and the limit of its files for the model of CARREL_EMBEDDING_LOCAL.",
         read_by="API and worker",
     )
-    query_prefix: str = env_field(
+    query_prefix: str | None = env_field(
         "EMBEDDING_QUERY_PREFIX",
-        "",
-        description="Text that is put before every query, for models that are trained with prefixes. "
-        "It is a part of the identity of every search index.",
+        None,
+        description="Text that is put before every query, for models that are trained with prefixes. By default that "
+        "of a pinned local model, else none. It is a part of the identity of every search index.",
         read_by="API and worker",
     )
-    document_prefix: str = env_field(
+    document_prefix: str | None = env_field(
         "EMBEDDING_DOCUMENT_PREFIX",
-        "",
-        description="Text that is put before every chunk. It is a part of the identity of every search index.",
+        None,
+        description="Text that is put before every chunk. By default that of a pinned local model, else none. It is a "
+        "part of the identity of every search index.",
         read_by="API and worker",
     )
     images: Literal["input", "messages"] | None = env_field(
@@ -182,17 +193,31 @@ class EmbeddingSettings(SettingsGroup):
         "documents. By default there is no limit.",
         read_by="API and worker",
     )
-    precision: Literal["fp32", "int8"] = env_field(
+    precision: Precision | None = env_field(
         "EMBEDDING_PRECISION",
-        "fp32",
-        description="Arithmetic of the embedded model; int8 is faster. It is a part of the identity of every search "
-        "index.",
+        None,
+        description="Arithmetic of a pinned local model. By default int8. all-MiniLM-L6-v2 also has fp32, which is "
+        "slower. It is a part of the identity of every search index.",
+        read_by="API and worker",
+    )
+    local: Annotated[Path, AfterValidator(make_absolute)] | None = env_field(
+        "EMBEDDING_LOCAL",
+        None,
+        description="Directory of any other local model, in the layout of model hubs: `model.onnx` or "
+        "`onnx/model.onnx`, `tokenizer.json` and, if there, `1_Pooling/config.json`.",
+        read_by="API and worker",
+    )
+    pooling: Pooling | None = env_field(
+        "EMBEDDING_POOLING",
+        None,
+        description="How the model of CARREL_EMBEDDING_LOCAL makes the vector of a text: the mean of its tokens' "
+        "vectors, or the first (cls) or last token's vector. By default that of its files, else the mean.",
         read_by="API and worker",
     )
     weights_dir: Annotated[Path, AfterValidator(make_absolute)] | None = env_field(
         "EMBEDDING_WEIGHTS_DIR",
         None,
-        description="Directory of the embedded model's weights. If it is not set, the directory that "
+        description="Directory with a sub-directory for each pinned local model. If it is not set, the directory that "
         "`carrel models pull` writes to.",
         read_by="API and worker",
     )
@@ -217,13 +242,34 @@ class EmbeddingSettings(SettingsGroup):
     def _check_provider(self) -> Self:
         if self.provider is not None:  # a plugin decides which of the other settings it needs
             return self
-        endpoint_values = {"MODEL": self.model != EMBEDDED_MODEL, "API_KEY": self.api_key, "IMAGES": self.images}
-        for name, value in endpoint_values.items():
-            if self.base_url is None and value:
+        if self.base_url is not None:
+            self._check_endpoint()
+            return self
+        for name, value in {"API_KEY": self.api_key, "IMAGES": self.images}.items():
+            if value:
                 raise ValueError(f"{PREFIX}EMBEDDING_{name} needs {PREFIX}EMBEDDING_BASE_URL")
-        if self.base_url is None and (self.requests_per_minute or self.tokens_per_minute):
+        if self.requests_per_minute or self.tokens_per_minute:
             raise ValueError(f"{PREFIX}EMBEDDING_BASE_URL must be set if a limit per minute is set")
+        self._check_local()
         return self
+
+    def _check_local(self) -> None:
+        if self.local is None:
+            for name in ("pooling", "max_tokens"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{PREFIX}EMBEDDING_{name.upper()} is not for {self.model}; remove it")
+            return
+        for name in ("model", "precision"):
+            if name in self.model_fields_set and getattr(self, name) is not None:
+                raise ValueError(f"{PREFIX}EMBEDDING_{name.upper()} is not for {PREFIX}EMBEDDING_LOCAL; remove one")
+
+    def _check_endpoint(self) -> None:
+        for name in ("local", "pooling", "precision"):
+            if getattr(self, name) is not None:
+                message = f"{PREFIX}EMBEDDING_{name.upper()} is not for {PREFIX}EMBEDDING_BASE_URL; remove one"
+                raise ValueError(message)
+        if "model" not in self.model_fields_set:
+            raise ValueError(f"{PREFIX}EMBEDDING_MODEL must be set with {PREFIX}EMBEDDING_BASE_URL")
 
     def format_setting_name(self, field: str) -> str:
         """Return the name of a field in the configuration, for error messages."""

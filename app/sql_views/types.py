@@ -10,7 +10,7 @@ from uuid import UUID
 
 from app.errors import ConflictError, NotFoundError
 from app.inference.embedding import EmbeddingIdentity
-from app.inference.embedding.weights import MODEL
+from app.inference.embedding.local_models import LOCAL_MODELS
 from app.settings import SqlViewSettings
 from app.warnings import ServiceWarning, WarningCode
 
@@ -101,11 +101,11 @@ class SqlViewDetails:
 
     @property
     def warnings(self) -> Sequence[ServiceWarning]:
-        """Warnings about query vectors that need the embedded model or a prefix, and about connections without TLS."""
+        """Warnings about query vectors that need a local model or a prefix, and about connections without TLS."""
         identity = EmbeddingIdentity.from_index_identity(self.identity)
         result = []
-        if identity.model == MODEL:
-            message = "The vectors are from the embedded model, so a platform needs this model to embed queries."
+        if identity.model in LOCAL_MODELS:
+            message = f"The vectors are from the local model {identity.model}. A platform needs it to embed queries."
             result.append(ServiceWarning(WarningCode.EMBEDDED_MODEL, message))
         if identity.query_prefix:
             message = f"The platform must prepend {identity.query_prefix!r} to each query that it embeds."

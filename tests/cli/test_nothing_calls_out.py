@@ -164,7 +164,7 @@ def test_processes_that_import_app_have_telemetry_off() -> None:
     assert done.stdout == "1\n"
 
 
-def test_only_minilm_module_imports_onnx_runtime() -> None:
+def test_only_inference_package_imports_onnx_runtime() -> None:
     """Other modules import it only after the package, which turns its reports off."""
     root = Path(app.__file__).parents[1]
     importing = re.compile(r"^\s*(?:import|from)\s+onnxruntime\b", re.MULTILINE)
@@ -174,12 +174,13 @@ def test_only_minilm_module_imports_onnx_runtime() -> None:
         for path in (root / folder).rglob("*.py")
         if importing.search(path.read_text())
     ]
-    assert found == ["app/inference/embedding/minilm.py"]
+    assert "app/inference/onnx_session.py" in found
+    assert all(path.startswith("app/inference/") for path in found)
 
 
 def test_models_pull_with_existing_weights_contacts_no_host(place: Path) -> None:
     homes = fresh_homes(place)
-    target = Path(app.__file__).parents[1] / "models/all-MiniLM-L6-v2"
+    target = Path(app.__file__).parents[1] / "models"
     done = run(place, "models", "pull", "--target", str(target), **homes)
     assert done.returncode == 0, done.stderr
     assert [path for name in HOMES.values() for path in (place / name).rglob("*")] == []

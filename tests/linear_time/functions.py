@@ -51,7 +51,7 @@ from app.http_sources.types import HttpSource, ResponsePaths, SourceQuery
 from app.http_sources.validation import _NAME, _VALUE
 from app.inference.chat.structured_output import parse_structured_output
 from app.inference.embedding import EmbeddingIdentity
-from app.inference.embedding.minilm import _load_tokenizer, _replace_surrogates
+from app.inference.embedding.local_embedder import _replace_surrogates, load_tokenizer
 from app.inference.embedding.token_estimate import estimate_tokens
 from app.ingestion.chunkers import CHUNKERS, ChunkSizes, ChunkTools
 from app.ingestion.embedding_text import contextualize_chunks
@@ -262,7 +262,7 @@ def _entries(text: str) -> object:
 @cache
 def _model_tokenizer() -> Tokenizer:
     """Return the tokenizer of the bundled model."""
-    return _load_tokenizer(Path("models/all-MiniLM-L6-v2/tokenizer.json"))
+    return load_tokenizer(Path("models/bge-small-en-v1.5/tokenizer.json"))
 
 
 def _patterns(*patterns: "object") -> Function:
@@ -340,7 +340,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
         ]
     },
     "app.inference.embedding.token_estimate": {"estimate_tokens": estimate_tokens},
-    "app.inference.embedding.minilm": {
+    "app.inference.embedding.local_embedder": {
         "count_tokens": lambda text: _model_tokenizer().encode_batch_fast(
             [_replace_surrogates(text)], add_special_tokens=False
         )

@@ -23,29 +23,38 @@ def compute_model_key(identity: EmbeddingIdentity) -> UUID:
 
 @dataclass(frozen=True, slots=True)
 class Embedders:
-    """All configured embedders. ``default`` is used if no model is named; ``additional`` does not contain it."""
+    """All embedders of a process.
+
+    Attributes:
+        default: Embedder that is used if no model is named.
+        additional: Other embedders that a caller can name.
+        identity_only: Embedders of existing search indexes, such as another precision of a model. They are found by
+            their identity, and cannot be named.
+    """
 
     default: Embedder
     additional: Sequence[Embedder] = ()
+    identity_only: Sequence[Embedder] = ()
 
     @property
     def all(self) -> Sequence[Embedder]:
-        """All embedders, the default one first."""
+        """All embedders that a caller can name, the default one first."""
         return self.default, *self.additional
 
     @property
     def identities(self) -> Sequence[EmbeddingIdentity]:
-        """Identities of all embedders, in the order of ``all``."""
-        return [embedder.identity for embedder in self.all]
+        """Identities of all search indexes that can be used, the default one first."""
+        return [embedder.identity for embedder in (*self.all, *self.identity_only)]
 
     def find_by_identity(self, identity: Mapping[str, Any]) -> Embedder | None:
         """Return the embedder with the identity of a search index, or None if no configured embedder has it."""
         expected = EmbeddingIdentity.from_index_identity(identity)
-        return next((embedder for embedder in self.all if embedder.identity == expected), None)
+        return next((item for item in (*self.all, *self.identity_only) if item.identity == expected), None)
 
     def find_by_key(self, key: UUID) -> Embedder | None:
         """Return the embedder with this ``compute_model_key``, or None if no configured embedder has this key."""
-        return next((embedder for embedder in self.all if compute_model_key(embedder.identity) == key), None)
+        embedders = (*self.all, *self.identity_only)
+        return next((embedder for embedder in embedders if compute_model_key(embedder.identity) == key), None)
 
     def get_by_name(self, model: str | None, dimensions: int | None) -> Embedder:
         """Return the embedder of a model.
@@ -60,7 +69,7 @@ class Embedders:
         name = model or self.default.identity.model
         matches = [embedder for embedder in self.all if embedder.identity.model == name]
         if not matches:
-            model_names = ", ".join(dict.fromkeys(identity.model for identity in self.identities))
+            model_names = ", ".join(dict.fromkeys(embedder.identity.model for embedder in self.all))
             raise InvalidInputError(f"The embedding models are: {model_names}.", loc=("body", "embedding", "model"))
         for embedder in matches:
             if dimensions in (None, embedder.identity.dimensions):
@@ -77,7 +86,7 @@ class Embedders:
 
     async def close(self) -> None:
         """Close all models."""
-        for embedder in self.all:
+        for embedder in (*self.all, *self.identity_only):
             await embedder.close()
 
 

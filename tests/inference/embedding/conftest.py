@@ -1,4 +1,4 @@
-"""The weights, both precisions of the embedded model, and an embedding endpoint."""
+"""The weights, the local models, and an embedding endpoint."""
 
 from __future__ import annotations
 
@@ -11,34 +11,52 @@ import pytest
 from app.settings import EmbeddingSettings
 
 if TYPE_CHECKING:
-    from app.inference.embedding.minilm import MiniLMEmbedder
+    from app.inference.embedding.local_embedder import LocalEmbedder
     from app.inference.embedding.openai_embedder import OpenAIEmbedder
     from harness.protocol_servers.embedding import EmbeddingServer
 
 EmbedderOpener = Callable[..., "OpenAIEmbedder"]
 
 
+def find(name: str) -> Path:
+    """Return the directory of a local model's weights."""
+    from app.inference.embedding.local_models import LOCAL_MODELS
+    from app.inference.embedding.weights import require_weights
+
+    return require_weights(LOCAL_MODELS[name], None, Path.home() / ".cache")
+
+
+def load(name: str, *, directory: Path | None = None, bulk_threads: int = 1, **identity: str) -> LocalEmbedder:
+    """Load a local model, from another directory if one is given."""
+    from app.inference.embedding.local_loader import get_identity, load_local_embedder
+    from app.inference.embedding.local_models import LOCAL_MODELS
+
+    expected = get_identity(LOCAL_MODELS[name], **identity)
+    return load_local_embedder(directory or find(name), expected, bulk_threads=bulk_threads)
+
+
 @pytest.fixture(scope="session")
 def weights_dir() -> Path:
-    from app.inference.embedding.weights import find_weights
-
-    return find_weights(None, Path.home() / ".cache")
+    return find("all-MiniLM-L6-v2")
 
 
 @pytest.fixture(scope="session")
-async def fp32(weights_dir: Path) -> AsyncIterator[MiniLMEmbedder]:
-    from app.inference.embedding.minilm import MiniLMEmbedder
-
-    embedder = MiniLMEmbedder.load(weights_dir, precision="fp32", bulk_threads=1)
+async def fp32() -> AsyncIterator[LocalEmbedder]:
+    embedder = load("all-MiniLM-L6-v2", precision="fp32")
     yield embedder
     await embedder.close()
 
 
 @pytest.fixture(scope="session")
-async def int8(weights_dir: Path) -> AsyncIterator[MiniLMEmbedder]:
-    from app.inference.embedding.minilm import MiniLMEmbedder
+async def int8() -> AsyncIterator[LocalEmbedder]:
+    embedder = load("all-MiniLM-L6-v2", precision="int8", bulk_threads=2)
+    yield embedder
+    await embedder.close()
 
-    embedder = MiniLMEmbedder.load(weights_dir, precision="int8", bulk_threads=2)
+
+@pytest.fixture(scope="session")
+async def bge() -> AsyncIterator[LocalEmbedder]:
+    embedder = load("bge-small-en-v1.5", bulk_threads=2)
     yield embedder
     await embedder.close()
 

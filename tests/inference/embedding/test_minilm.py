@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingUnavailable
-from app.inference.embedding.minilm import MAX_BATCH_CHARACTERS, MiniLMEmbedder, _split_batches
+from app.inference.embedding.local_embedder import MAX_BATCH_CHARACTERS, LocalEmbedder, _split_batches
 from app.inference.embedding.weights import WeightsDamaged
+from tests.inference.embedding.conftest import load
 from tests.inference.embedding.reference import Reference
 
 PASSAGE = (
@@ -67,7 +68,7 @@ def expected(weights_dir: Path) -> Any:
     return np.stack([reference.embed(text) for text in TEXTS])
 
 
-async def test_minilm_fp32_equals_plain_implementation(fp32: MiniLMEmbedder, expected: Any) -> None:
+async def test_minilm_fp32_equals_plain_implementation(fp32: LocalEmbedder, expected: Any) -> None:
     vectors = (await fp32.embed_documents(TEXTS)).vectors
     assert vectors.dtype == np.float32
     assert vectors.shape == (len(TEXTS), 384)
@@ -75,7 +76,7 @@ async def test_minilm_fp32_equals_plain_implementation(fp32: MiniLMEmbedder, exp
     assert (vectors * expected).sum(axis=1).min() >= 0.9999
 
 
-async def test_minilm_int8_is_close_to_plain_implementation(int8: MiniLMEmbedder, expected: Any) -> None:
+async def test_minilm_int8_is_close_to_plain_implementation(int8: LocalEmbedder, expected: Any) -> None:
     vectors = (await int8.embed_documents(TEXTS)).vectors
     assert np.abs(np.linalg.norm(vectors, axis=1) - 1).max() < 1e-5
     cosines = (vectors * expected).sum(axis=1)
@@ -88,7 +89,7 @@ async def test_minilm_int8_is_close_to_plain_implementation(int8: MiniLMEmbedder
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 async def test_minilm_similar_meaning_has_higher_cosine(precision: str, request: pytest.FixtureRequest) -> None:
-    embedder: MiniLMEmbedder = request.getfixturevalue(precision)
+    embedder: LocalEmbedder = request.getfixturevalue(precision)
     (query,) = await embedder.embed_queries(["How do I get my money back?"])
     embedded = await embedder.embed_documents(
         [
@@ -105,7 +106,7 @@ async def test_minilm_similar_meaning_has_higher_cosine(precision: str, request:
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 async def test_minilm_vector_does_not_depend_on_batch(precision: str, request: pytest.FixtureRequest) -> None:
-    embedder: MiniLMEmbedder = request.getfixturevalue(precision)
+    embedder: LocalEmbedder = request.getfixturevalue(precision)
     alone = [(await embedder.embed_documents([text])).vectors[0] for text in TEXTS]
     together, again, queries = await asyncio.gather(
         embedder.embed_documents(TEXTS), embedder.embed_documents(TEXTS[::-1]), embedder.embed_queries(TEXTS)
@@ -116,12 +117,12 @@ async def test_minilm_vector_does_not_depend_on_batch(precision: str, request: p
     assert together.tokens == again.tokens == sum(min(256, 2 + count) for count in embedder.count_tokens(TEXTS))
 
 
-async def test_minilm_without_texts_returns_no_rows(int8: MiniLMEmbedder) -> None:
+async def test_minilm_without_texts_returns_no_rows(int8: LocalEmbedder) -> None:
     assert (await int8.embed_documents([])).vectors.shape == (0, 384)
     assert (await int8.embed_queries([])).shape == (0, 384)
 
 
-async def test_minilm_text_is_cut_at_256_tokens(fp32: MiniLMEmbedder) -> None:
+async def test_minilm_text_is_cut_at_256_tokens(fp32: LocalEmbedder) -> None:
     words = ["desk"] * 254
     assert fp32.count_tokens([" ".join(words)]) == [254]
     embedded = await fp32.embed_documents(
@@ -133,18 +134,18 @@ async def test_minilm_text_is_cut_at_256_tokens(fp32: MiniLMEmbedder) -> None:
     assert not np.array_equal(fits, shorter)
 
 
-async def test_minilm_megabytes_of_text_are_cut(int8: MiniLMEmbedder) -> None:
+async def test_minilm_megabytes_of_text_are_cut(int8: LocalEmbedder) -> None:
     long, short = (await int8.embed_documents([PASSAGE * 20_000, PASSAGE * 20])).vectors
     assert np.array_equal(long, short)
 
 
-async def test_minilm_lone_surrogates_are_accepted(int8: MiniLMEmbedder) -> None:
+async def test_minilm_lone_surrogates_are_accepted(int8: LocalEmbedder) -> None:
     (vector,) = await int8.embed_queries(["half a \ud83e pair"])
     assert np.isfinite(vector).all()
     assert int8.count_tokens(["\udc00"]) == [1]
 
 
-def test_minilm_count_excludes_special_tokens(int8: MiniLMEmbedder) -> None:
+def test_minilm_count_excludes_special_tokens(int8: LocalEmbedder) -> None:
     assert int8.count_tokens(["", "word", "two words", "word " * 1000]) == [0, 1, 2, 1000]
     assert (int8.max_tokens, int8.special_tokens) == (256, 2)
 
@@ -154,7 +155,7 @@ def test_minilm_count_excludes_special_tokens(int8: MiniLMEmbedder) -> None:
     ["word and more, ", "no-space!", "中文字", "[SEP]", "x" * 90 + " ", "e\u0301\u0323 ", "a]b[SEP]c[ ", "\n\t", "🙂 "],
     ids=ascii,
 )
-def test_count_tokens_long_text_equals_one_call(int8: MiniLMEmbedder, text: str) -> None:
+def test_count_tokens_long_text_equals_one_call(int8: LocalEmbedder, text: str) -> None:
     """A long text is counted in parts, at places where the tokenizer splits it anyway."""
     long = text * (2 * MAX_BATCH_CHARACTERS // len(text) + 7)
     (alone,) = int8._tokenizer.encode_batch_fast([long], add_special_tokens=False)
@@ -173,10 +174,8 @@ def test_count_tokens_many_texts_are_counted_in_batches() -> None:
     assert joined == texts
 
 
-async def test_minilm_prefixes_are_added(weights_dir: Path, fp32: MiniLMEmbedder) -> None:
-    prefixed = MiniLMEmbedder.load(
-        weights_dir, precision="fp32", bulk_threads=1, query_prefix="query: ", document_prefix="passage: "
-    )
+async def test_minilm_prefixes_are_added(fp32: LocalEmbedder) -> None:
+    prefixed = load("all-MiniLM-L6-v2", precision="fp32", query_prefix="query: ", document_prefix="passage: ")
     try:
         assert prefixed.identity == EmbeddingIdentity("all-MiniLM-L6-v2", 384, "fp32", "query: ", "passage: ")
         plain = (await fp32.embed_documents(["query: desk", "passage: desk"])).vectors
@@ -186,7 +185,7 @@ async def test_minilm_prefixes_are_added(weights_dir: Path, fp32: MiniLMEmbedder
         await prefixed.close()
 
 
-async def test_minilm_query_and_note_finish_during_bulk_work(fp32: MiniLMEmbedder) -> None:
+async def test_minilm_query_and_note_finish_during_bulk_work(fp32: LocalEmbedder) -> None:
     texts = Drawn(PASSAGE * 6, 1000)
     bulk = asyncio.create_task(fp32.embed_documents(texts))
     await texts.reached(2)
@@ -200,7 +199,7 @@ async def test_minilm_query_and_note_finish_during_bulk_work(fp32: MiniLMEmbedde
         await bulk
 
 
-async def test_minilm_bulk_calls_share_threads(int8: MiniLMEmbedder) -> None:
+async def test_minilm_bulk_calls_share_threads(int8: LocalEmbedder) -> None:
     large = Drawn(PASSAGE * 6, 1000)
     first = asyncio.create_task(int8.embed_documents(large))
     await large.reached(3)
@@ -211,7 +210,7 @@ async def test_minilm_bulk_calls_share_threads(int8: MiniLMEmbedder) -> None:
         await first
 
 
-async def test_minilm_cancelled_call_reads_no_more_texts(int8: MiniLMEmbedder) -> None:
+async def test_minilm_cancelled_call_reads_no_more_texts(int8: LocalEmbedder) -> None:
     texts = Drawn(PASSAGE, 10_000)
     bulk = asyncio.create_task(int8.embed_documents(texts))
     await texts.reached(4)
@@ -224,7 +223,7 @@ async def test_minilm_cancelled_call_reads_no_more_texts(int8: MiniLMEmbedder) -
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a priority a thread")
-def test_minilm_only_bulk_threads_have_low_priority(int8: MiniLMEmbedder) -> None:
+def test_minilm_only_bulk_threads_have_low_priority(int8: LocalEmbedder) -> None:
     own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
     named = {thread.name: thread.native_id for thread in threading.enumerate() if thread.name.startswith("embed-")}
     niceness = {name: os.getpriority(os.PRIO_PROCESS, native or 0) for name, native in named.items()}
@@ -232,8 +231,8 @@ def test_minilm_only_bulk_threads_have_low_priority(int8: MiniLMEmbedder) -> Non
     assert {value for name, value in niceness.items() if "bulk" in name} == {max(own, 10)}
 
 
-async def test_minilm_closed_model_is_unavailable(weights_dir: Path) -> None:
-    embedder = MiniLMEmbedder.load(weights_dir, precision="int8", bulk_threads=1)
+async def test_minilm_closed_model_is_unavailable() -> None:
+    embedder = load("all-MiniLM-L6-v2")
     await embedder.check()
     await embedder.close()
     for call in (embedder.embed_queries, embedder.embed_documents):
@@ -267,14 +266,14 @@ def test_minilm_damaged_weights_are_named(weights_dir: Path, tmp_path: Path) -> 
     }
     for message, (content, size) in cases.items():
         with pytest.raises(WeightsDamaged, match=message):
-            MiniLMEmbedder.load(damaged(weights_dir, tmp_path, content, size), precision="fp32", bulk_threads=1)
+            load("all-MiniLM-L6-v2", directory=damaged(weights_dir, tmp_path, content, size), precision="fp32")
 
 
 def test_minilm_damaged_tokenizer_is_named(weights_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").symlink_to(weights_dir / "model.safetensors")
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(WeightsDamaged, match=r"tokenizer\.json"):
-        MiniLMEmbedder.load(tmp_path, precision="fp32", bulk_threads=1)
+        load("all-MiniLM-L6-v2", directory=tmp_path)
 
 
 def test_minilm_packaged_graphs_equal_build_script(tmp_path: Path) -> None:

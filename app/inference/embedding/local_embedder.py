@@ -1,39 +1,24 @@
-"""Embedded model: all-MiniLM-L6-v2 on the CPU, with one thread for queries and other threads for documents."""
+"""Embedder of local models on the CPU, with one thread for queries and other threads for documents."""
 
 import asyncio
-import mmap
 import os
 import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib import resources
 from pathlib import Path
-from typing import Self
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 from tokenizers import Tokenizer
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingMismatch, Embeddings, EmbeddingUnavailable, Vectors
-from app.inference.embedding.minilm_tensors import (
-    HIDDEN,
-    WORD_EMBEDDINGS,
-    Precision,
-    Tensors,
-    map_file,
-    prepare_tensors,
-    read_checkpoint,
-)
-from app.inference.embedding.weights import MODEL, WeightsDamaged
+from app.inference.embedding.weights import WeightsDamaged
 
-MAX_TOKENS = 256
-SPECIAL_TOKENS = 2
-MAX_CHARACTERS = 16_384
-"""Maximum number of characters of a text that are tokenized. Ordinary text of 256 tokens has less than 2,000."""
-
+# Characters of a text that are tokenized, for each token that the model reads. Ordinary text has five to eight.
+MAX_CHARACTERS_PER_TOKEN = 64
 BULK_NICENESS = 10
 # White space, and characters that the tokenizer takes as separate words. "]" is excluded, because it ends special
 # tokens such as "[SEP]".
@@ -43,75 +28,57 @@ MAX_BATCH_CHARACTERS = 128 * 1024
 MAX_WORD_CHARACTERS = 4096
 
 
-class MiniLMEmbedder:
-    """Embedder with 384 dimensions. The model is best for English, and reads only the first 256 tokens of a text.
+class TextModel(Protocol):
+    """Protocol of a model that computes the vector of one text."""
 
-    Each text is a separate run of the model on one thread, without padding, because batches are no faster on a CPU. A
-    call submits as many texts at a time as there are threads. Concurrent calls thus share the threads evenly, and a
-    cancelled call runs no further texts.
+    @property
+    def dimensions(self) -> int:
+        """Number of dimensions of a vector."""
+
+    def run(self, ids: Sequence[int]) -> npt.NDArray[np.float32]:
+        """Return the vector of a text, of unit length.
+
+        Several threads may call this method at the same time. The call blocks.
+
+        Args:
+            ids: Token ids of the text with special tokens, not longer than the model reads.
+        """
+
+
+class LocalEmbedder:
+    """Embedder that runs a local model. The model reads only the first ``max_tokens`` tokens of a text.
+
+    Each text is a separate run of the model on one thread, without padding. Batches are no faster on a CPU, and a
+    quantised vector would depend on the other texts of its batch. A call submits as many texts at a time as there are
+    threads. Concurrent calls thus share the threads evenly, and a cancelled call runs no further texts.
     """
 
     def __init__(
         self,
-        session: onnxruntime.InferenceSession,
+        model: TextModel,
         tokenizer: Tokenizer,
-        word_embeddings: npt.NDArray[np.float32],
         identity: EmbeddingIdentity,
+        *,
+        max_tokens: int,
         bulk_threads: int,
     ) -> None:
-        """Create an embedder from the parts that ``load`` creates.
+        """Create the embedder and run the model once.
 
         Args:
-            session: Session with the model.
-            tokenizer: Tokenizer of the model.
-            word_embeddings: Word embeddings, of the shape (vocabulary, 384).
+            model: The model.
+            tokenizer: Tokenizer of the model, without truncation and padding.
             identity: Identity of the vectors.
+            max_tokens: Maximum number of tokens of a text, special tokens included.
             bulk_threads: Number of threads for documents.
         """
-        self._session = session
+        self._model = model
         self._tokenizer = tokenizer
-        self._word_embeddings = word_embeddings
         self._identity = identity
+        self._max_tokens = max_tokens
         self._bulk_threads = bulk_threads
         self._query_pool = ThreadPoolExecutor(1, "embed-query")
         self._bulk_pool = ThreadPoolExecutor(bulk_threads, "embed-bulk", initializer=_yield_to_queries)
-
-    @classmethod
-    def load(
-        cls,
-        weights_dir: Path,
-        *,
-        precision: Precision,
-        bulk_threads: int,
-        query_prefix: str = "",
-        document_prefix: str = "",
-    ) -> Self:
-        """Map the weights into memory, create the session and run it once.
-
-        The call blocks for some 0.2 seconds and holds the interpreter lock, so call it before the service starts.
-
-        Args:
-            weights_dir: Directory of the weights.
-            precision: Precision of the model.
-            bulk_threads: Number of threads for documents.
-            query_prefix: Text that is added before every query.
-            document_prefix: Text that is added before every text of a document.
-
-        Raises:
-            WeightsDamaged: The weights cannot be read.
-        """
-        mapping = map_file(weights_dir / "model.safetensors")
-        tokenizer = _load_tokenizer(weights_dir / "tokenizer.json")
-        checkpoint = read_checkpoint(mapping)
-        session = _create_session(prepare_tensors(checkpoint, precision), precision)
-        # onnxruntime has copied the matrices, so release the mapped pages. The word embeddings, which are still read,
-        # come from the page cache again.
-        if sys.platform == "linux":
-            mapping.madvise(mmap.MADV_DONTNEED)
-        identity = EmbeddingIdentity(MODEL, HIDDEN, precision, query_prefix, document_prefix)
-        embedder = cls(session, tokenizer, checkpoint[WORD_EMBEDDINGS], identity, bulk_threads)
-        embedder._warm_up()
-        return embedder
+        self._warm_up()
 
     @property
     def identity(self) -> EmbeddingIdentity:
@@ -120,13 +87,13 @@ class MiniLMEmbedder:
 
     @property
     def max_tokens(self) -> int:
-        """Maximum number of tokens of a text: 256, including the two special tokens."""
-        return MAX_TOKENS
+        """Maximum number of tokens of a text, special tokens included."""
+        return self._max_tokens
 
     @property
     def special_tokens(self) -> int:
-        """Number of special tokens: one at the beginning and one at the end."""
-        return SPECIAL_TOKENS
+        """Number of special tokens that the tokenizer adds to a text."""
+        return int(self._tokenizer.num_special_tokens_to_add(False))
 
     @property
     def image_embedder(self) -> None:
@@ -163,7 +130,7 @@ class MiniLMEmbedder:
     async def check(self) -> None:
         """Check the model by embedding one word. Raises EmbeddingUnavailable after ``close``, EmbeddingMismatch."""
         vectors = await self.embed_queries(["word"])
-        if vectors.shape != (1, HIDDEN) or not np.isfinite(vectors).all():
+        if vectors.shape != (1, self._identity.dimensions) or not np.isfinite(vectors).all():
             raise EmbeddingMismatch
 
     async def close(self) -> None:
@@ -174,7 +141,7 @@ class MiniLMEmbedder:
     async def _embed_all(
         self, pool: ThreadPoolExecutor, concurrency: int, prefix: str, texts: Sequence[str]
     ) -> Embeddings:
-        vectors = np.empty((len(texts), HIDDEN), np.float32)
+        vectors = np.empty((len(texts), self._identity.dimensions), np.float32)
         counts = [0] * len(texts)
         positions = iter(range(len(texts)))
 
@@ -198,11 +165,11 @@ class MiniLMEmbedder:
 
     def _embed(self, text: str) -> tuple[npt.NDArray[np.float32], int]:
         """Return the vector of a text, and the number of tokens that the model has read."""
-        ids = self._tokenizer.encode(_replace_surrogates(text[:MAX_CHARACTERS])).ids
-        if len(ids) > MAX_TOKENS:
-            ids = [*ids[: MAX_TOKENS - 1], ids[-1]]  # keep the special token at the end
-        (vector,) = self._session.run(["embedding"], {"words": self._word_embeddings[ids]})[0]
-        return np.asarray(vector, np.float32), len(ids)
+        text = _replace_surrogates(text[: MAX_CHARACTERS_PER_TOKEN * self._max_tokens])
+        encoding = self._tokenizer.encode(text, add_special_tokens=False)
+        encoding.truncate(self._max_tokens - self.special_tokens)
+        ids = self._tokenizer.post_process(encoding).ids
+        return self._model.run(ids), len(ids)
 
     def _warm_up(self) -> None:
         self._query_pool.submit(self._embed, "warm").result()
@@ -211,24 +178,13 @@ class MiniLMEmbedder:
         self._bulk_pool.submit(self.count_tokens, ["warm", "up"]).result()
 
 
-def _create_session(tensors: Tensors, precision: Precision) -> onnxruntime.InferenceSession:
-    """Create one session for all threads: with one intra-op thread each ``run`` stays on its caller's thread."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
-    options.add_external_initializers(list(tensors), values)
-    graph = resources.files("app.inference.embedding").joinpath(f"minilm_{precision}.onnx").read_bytes()
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
-
-
-def _load_tokenizer(path: Path) -> Tokenizer:
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Read a tokenizer, and turn off its truncation and padding. Raises WeightsDamaged."""
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as exc:  # the library raises no narrower class
         raise WeightsDamaged(f"{path} cannot be read: {exc}") from exc
-    # The file of the tokenizer requests truncation and padding to 128 tokens.
+    # Files of tokenizers often request truncation and padding to 128 tokens.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

@@ -1,0 +1,12 @@
+"""Options of ONNX Runtime sessions."""
+
+import onnxruntime
+
+
+def create_session_options() -> onnxruntime.SessionOptions:
+    """Return options of a session for all threads: each ``run`` stays on its caller's thread."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return options
