@@ -31,7 +31,11 @@ S3 = {
     "CARREL_S3_ACCESS_KEY_ID": "an-id",
     "CARREL_S3_SECRET_ACCESS_KEY": "hidden-s3-secret",
 }
-ENDPOINT = {"CARREL_EMBEDDING_BASE_URL": "http://models:1/v1/", "CARREL_EMBEDDING_DIMENSIONS": "8"}
+ENDPOINT = {
+    "CARREL_EMBEDDING_BASE_URL": "http://models:1/v1/",
+    "CARREL_EMBEDDING_MODEL": "m",
+    "CARREL_EMBEDDING_DIMENSIONS": "8",
+}
 OIDC = {"CARREL_OIDC_ISSUER": "https://login.example/", "CARREL_OIDC_AUDIENCE": "carrel"}
 SECRET = {"header": "X-Api-Key", "value": "hidden"}
 FURTHER = {"model": "further", "base_url": "http://models:2/v1/", "dimensions": 16}
@@ -154,7 +158,17 @@ def test_env_example_defaults_equal_defaults(environment: Environment) -> None:
         ({"CARREL_S3_REGION": "eu-west-1"}, "CARREL_S3_BUCKET"),
         ({"CARREL_EMBEDDING_BASE_URL": "http://models/v1"}, "CARREL_EMBEDDING_DIMENSIONS"),
         ({"CARREL_EMBEDDING_DIMENSIONS": "8"}, "CARREL_EMBEDDING_BASE_URL"),
-        ({"CARREL_EMBEDDING_MODEL": "another"}, "CARREL_EMBEDDING_BASE_URL"),
+        (
+            {"CARREL_EMBEDDING_BASE_URL": "http://models/v1", "CARREL_EMBEDDING_DIMENSIONS": "8"},
+            "CARREL_EMBEDDING_MODEL must be set",
+        ),
+        ({**ENDPOINT, "CARREL_EMBEDDING_LOCAL": "/models/m"}, "CARREL_EMBEDDING_LOCAL is not for"),
+        ({**ENDPOINT, "CARREL_EMBEDDING_PRECISION": "int8"}, "CARREL_EMBEDDING_PRECISION is not for"),
+        ({"CARREL_EMBEDDING_POOLING": "mean"}, "CARREL_EMBEDDING_POOLING is not for bge-small-en-v1.5"),
+        ({"CARREL_EMBEDDING_MAX_TOKENS": "128"}, "CARREL_EMBEDDING_MAX_TOKENS is not for bge-small-en-v1.5"),
+        ({"CARREL_EMBEDDING_LOCAL": "m", "CARREL_EMBEDDING_MODEL": "n"}, "CARREL_EMBEDDING_MODEL is not for"),
+        ({"CARREL_EMBEDDING_LOCAL": "m", "CARREL_EMBEDDING_PRECISION": "int8"}, "CARREL_EMBEDDING_PRECISION is not"),
+        ({"CARREL_EMBEDDING_POOLING": "max"}, "CARREL_EMBEDDING_POOLING"),
         ({"CARREL_EMBEDDING_API_KEY": "hidden"}, "CARREL_EMBEDDING_BASE_URL"),
         ({"CARREL_EMBEDDING_IMAGES": "input"}, "CARREL_EMBEDDING_BASE_URL"),
         ({**ENDPOINT, "CARREL_EMBEDDING_IMAGES": "true"}, "CARREL_EMBEDDING_IMAGES"),
@@ -200,13 +214,12 @@ def test_env_example_defaults_equal_defaults(environment: Environment) -> None:
         (models({**FURTHER, "dimensions": 4001}), "CARREL_EMBEDDING_MODELS.0.dimensions: input should be less"),
         (models({**FURTHER, "url": "hidden"}), "CARREL_EMBEDDING_MODELS.0.url: extra inputs are not permitted"),
         (models({**FURTHER, "base_url": "hidden"}), "CARREL_EMBEDDING_MODELS.0.base_url: must be an http"),
-        (models({**FURTHER, "precision": "int8"}), "CARREL_EMBEDDING_MODELS.0: precision is the embedded model's"),
+        (models({**FURTHER, "precision": "int8"}), "CARREL_EMBEDDING_MODELS.0: precision is a local model's"),
         (models({"model": "m", "dimensions": 8}), "CARREL_EMBEDDING_MODELS.0: base_url must be set too"),
         (models({"base_url": "http://m/v1", "dimensions": 8}), "CARREL_EMBEDDING_MODELS.0: model must be set too"),
         (models({"base_url": "http://m/v1", "model": "m"}), "CARREL_EMBEDDING_MODELS.0: dimensions must be set too"),
         (models({**FURTHER, "provider": "x"}), "CARREL_EMBEDDING_MODELS.0.provider: input should be 'embedded'"),
-        (models({"provider": "embedded", "dimensions": 8}), "CARREL_EMBEDDING_MODELS.0: dimensions is not for the"),
-        (models({"provider": "embedded", "model": "m"}), "CARREL_EMBEDDING_MODELS.0: the embedded model is all-Mini"),
+        (models({"provider": "embedded", "dimensions": 8}), "CARREL_EMBEDDING_MODELS.0: dimensions is not for a"),
         (models({**FURTHER, "api_key": "hidden"}), "CARREL_EMBEDDING_MODELS.0: takes no api_key, but api_key_env"),
         (models({**FURTHER, "api_key_env": "hidden"}), "CARREL_EMBEDDING_MODELS.0: api_key_env names a variable that"),
         ({**models({**FURTHER, "api_key_env": "A_KEY"}), "A_KEY": ""}, "api_key_env names a variable that is not set"),
@@ -263,7 +276,7 @@ def test_settings_further_models_read_keys_of_their_variables(environment: Envir
     assert endpoint.api_key is not None
     assert endpoint.api_key.get_secret_value() == "hidden-key"
     assert "hidden" not in f"{settings!r} {settings.model_dump()} {settings.model_dump_json()}"
-    assert (embedded.provider, embedded.model, embedded.precision) == ("embedded", "all-MiniLM-L6-v2", "int8")
+    assert (embedded.provider, embedded.model, embedded.precision) == ("embedded", "bge-small-en-v1.5", "int8")
 
 
 def test_settings_environment_key_overrides_file(environment: Environment) -> None:
@@ -275,7 +288,10 @@ def test_settings_environment_key_overrides_file(environment: Environment) -> No
 
 
 ADDRESSES = {
-    "CARREL_EMBEDDING_API_KEY": ("CARREL_EMBEDDING_BASE_URL", {"CARREL_EMBEDDING_DIMENSIONS": "3"}),
+    "CARREL_EMBEDDING_API_KEY": (
+        "CARREL_EMBEDDING_BASE_URL",
+        {"CARREL_EMBEDDING_DIMENSIONS": "3", "CARREL_EMBEDDING_MODEL": "m"},
+    ),
     "CARREL_CHAT_API_KEY": ("CARREL_CHAT_BASE_URL", {"CARREL_CHAT_MODEL": "m"}),
     "CARREL_RERANK_API_KEY": ("CARREL_RERANK_URL", {}),
     "CARREL_S3_SECRET_ACCESS_KEY": (

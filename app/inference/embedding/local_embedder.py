@@ -138,6 +138,14 @@ class LocalEmbedder:
         for pool in (self._query_pool, self._bulk_pool):
             await asyncio.to_thread(pool.shutdown)
 
+    def embed_now(self, texts: Sequence[str]) -> Vectors:
+        """Embed texts on the calling thread, without a prefix. The call blocks, so only the start uses it.
+
+        Args:
+            texts: The texts.
+        """
+        return np.stack([self._embed(text)[0] for text in texts])
+
     async def _embed_all(
         self, pool: ThreadPoolExecutor, concurrency: int, prefix: str, texts: Sequence[str]
     ) -> Embeddings:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
+from app.inference.embedding import EmbeddingRejected
 from app.inference.embedding.local_models import Pooling
 from app.inference.embedding.weights import WeightsDamaged
 from app.inference.onnx_session import create_session_options
@@ -50,8 +51,14 @@ class OnnxModel:
 
         Args:
             ids: Token ids of the text with special tokens.
+
+        Raises:
+            EmbeddingRejected: The model cannot read the text, for example because a token is not in its vocabulary.
         """
-        (output,) = self._session.run([self._output], self._build_feed(ids))
+        try:
+            (output,) = self._session.run([self._output], self._build_feed(ids))
+        except Exception as exc:  # the library raises no narrower class
+            raise EmbeddingRejected(f"The local model cannot read a text: {str(exc)[:200]}") from exc
         vector: npt.NDArray[np.float32] = np.asarray(output[0], np.float32)
         if vector.ndim == 2:
             vector = self._pool(vector)
@@ -62,7 +69,7 @@ class OnnxModel:
     def _pool(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         if self._pooling == "mean":
             return np.asarray(vectors.mean(axis=0), np.float32)
-        return vectors[0 if self._pooling == "cls" else -1]
+        return np.asarray(vectors[0 if self._pooling == "cls" else -1], np.float32)
 
     def _build_feed(self, ids: Sequence[int]) -> dict[str, npt.NDArray[np.int64]]:
         row = np.array([ids], np.int64)

@@ -4,17 +4,20 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from app.errors import InvalidInputError
-from app.inference.embedding import Embedder, EmbeddingMismatch, EmbeddingRejected
-from app.inference.embedding.factory import DuplicateEmbeddingModel, create_embedders
-from app.inference.embedding.model_registry import Embedders
+from app.inference.embedding import Embedder, EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
+from app.inference.embedding.factory import DuplicateEmbeddingModel, UnknownLocalModel, create_embedders
+from app.inference.embedding.local_embedder import LocalEmbedder
+from app.inference.embedding.model_registry import Embedders, compute_model_key
 from app.settings import load_settings
 from harness.protocol_servers.embedding import EmbeddingServer
-from tests.inference.embedding.conftest import EmbedderOpener
+from tests.inference.embedding.conftest import EmbedderOpener, find
 
 NOBODY: Any = None  # the store of rate limits, which these embedders do not have
 CLOSED_PORT = "http://127.0.0.1:9/v1"
@@ -105,6 +108,59 @@ def test_find_by_identity_returns_only_the_same_model(opened: Embedders) -> None
 def test_model_configured_twice_stops_start(server: EmbeddingServer, models: list[dict[str, Any]]) -> None:
     with pytest.raises(DuplicateEmbeddingModel, match=r"CARREL_EMBEDDING_MODELS: .* is configured twice"):
         embedders(server, *models)
+
+
+@pytest.mark.parametrize(
+    ("embedding", "message"),
+    [
+        (
+            {"CARREL_EMBEDDING_MODEL": "bge-large"},
+            "CARREL_EMBEDDING_MODEL without an endpoint is one of bge-small-en-v1.5",
+        ),
+        ({"CARREL_EMBEDDING_PRECISION": "fp32"}, "CARREL_EMBEDDING_PRECISION of bge-small-en-v1.5 is int8"),
+        ({"CARREL_EMBEDDING_MODELS": '[{"provider": "embedded", "model": "m"}]'}, "model of 'm' in CARREL_EMBEDDING_M"),
+    ],
+)
+def test_unknown_local_model_stops_start(embedding: dict[str, str], message: str) -> None:
+    with pytest.raises(UnknownLocalModel, match=message):
+        create_embedders(load_settings(embedding=embedding).embedding, bulk_threads=1, rate_limit_store=NOBODY)
+
+
+async def test_local_models_on_the_machine_are_found(bge: LocalEmbedder, fp32: LocalEmbedder) -> None:
+    """Search indexes keep their model when the default changes, and callers can name every local model."""
+    made = create_embedders(load_settings(embedding={}).embedding, bulk_threads=1, rate_limit_store=NOBODY)
+    try:
+        assert made.default.identity == bge.identity
+        assert made.get_by_name("all-MiniLM-L6-v2", None).identity.precision == "int8"
+        found = made.find_by_identity(asdict(fp32.identity))
+        assert found is not None
+        assert found.identity == fp32.identity
+        assert found not in made.all
+        assert (found.max_tokens, found.special_tokens) == (fp32.max_tokens, fp32.special_tokens)
+        await found.check()
+        assert np.array_equal(await found.embed_queries(["desk"]), await fp32.embed_queries(["desk"]))
+        assert found.count_tokens(["two words"]) == [2]
+        assert made.find_by_key(compute_model_key(fp32.identity)) is found
+    finally:
+        await made.close()
+    with pytest.raises(EmbeddingUnavailable):
+        await found.embed_queries(["desk"])
+    with pytest.raises(EmbeddingUnavailable):
+        await made.get_by_name("all-MiniLM-L6-v2", None).embed_queries(["desk"])
+
+
+async def test_damaged_local_model_is_unavailable(tmp_path: Path) -> None:
+    """A damaged model that is not the default one does not stop the start."""
+    (tmp_path / "bge-small-en-v1.5").symlink_to(find("bge-small-en-v1.5"))
+    (tmp_path / "all-MiniLM-L6-v2").mkdir()
+    for name in ("tokenizer.json", "model.safetensors"):
+        (tmp_path / "all-MiniLM-L6-v2" / name).write_bytes(b"damaged")
+    settings = load_settings(embedding={"CARREL_EMBEDDING_WEIGHTS_DIR": str(tmp_path)}).embedding
+    made = create_embedders(settings, bulk_threads=1, rate_limit_store=NOBODY)
+    await made.check()
+    with pytest.raises(EmbeddingUnavailable, match=r"tokenizer\.json"):
+        await made.get_by_name("all-MiniLM-L6-v2", None).embed_queries(["desk"])
+    await made.close()
 
 
 async def test_unavailable_model_at_start_is_a_warning(
