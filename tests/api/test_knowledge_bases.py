@@ -22,7 +22,7 @@ def test_create_knowledge_base_with_name_only_has_defaults(tenant: Tenant) -> No
     assert made["id"].startswith("kb_")
     assert made["chunking"] == {"strategy": "headered", "max_tokens": 170, "overlap_tokens": 0}
     assert made["retrieval"] == {"strategy": "hybrid", "top_k": 5}
-    assert made["embedding"] == {"model": "all-MiniLM-L6-v2", "dimensions": 384}
+    assert made["embedding"] == {"model": "bge-small-en-v1.5", "dimensions": 384}
     assert (made["language"], made["metadata_filter"], made["title"], made["description"]) == (
         "english",
         {},
@@ -72,7 +72,7 @@ def test_knowledge_base_invalid_names_are_422(tenant: Tenant, name: Any) -> None
     "change",
     [
         {"embedding": {"model": "another"}}, {"embedding": {"dimensions": 100}}, {"chunking": {"strategy": "guess"}},
-        {"chunking": {"max_tokens": 15}}, {"chunking": {"max_tokens": 8193}}, {"chunking": {"max_tokens": 300}},
+        {"chunking": {"max_tokens": 15}}, {"chunking": {"max_tokens": 8193}}, {"chunking": {"max_tokens": 511}},
         {"chunking": {"max_tokens": 20, "overlap_tokens": 20}}, {"chunking": {"overlap_tokens": -1}},
         {"chunking": None},
         {"retrieval": {"strategy": "guess"}}, {"retrieval": {"top_k": 0}}, {"retrieval": {"top_k": 501}},

@@ -42,7 +42,7 @@ class ComponentOut(BaseModel):
 class EmbeddingModelOut(BaseModel):
     """Embedding model for knowledge bases."""
 
-    model: str = Field(description="Name of the model.", examples=["all-MiniLM-L6-v2"])
+    model: str = Field(description="Name of the model.", examples=["bge-small-en-v1.5"])
     dimensions: int = Field(description="Number of dimensions of the vectors.", examples=[384])
     max_tokens: int = Field(description="Maximum number of tokens of a text.", examples=[256])
     multimodal: bool = Field(description="Whether the model embeds images too.", examples=[False])

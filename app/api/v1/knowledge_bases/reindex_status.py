@@ -28,7 +28,7 @@ class ChunkingOut(BaseModel):
 class EmbeddingOut(BaseModel):
     """Embedding model of a search index."""
 
-    model: str = Field(description="Name of the model.", examples=["all-MiniLM-L6-v2"])
+    model: str = Field(description="Name of the model.", examples=["bge-small-en-v1.5"])
     dimensions: int = Field(description="Number of dimensions of the vectors.", examples=[384])
 
 

@@ -44,7 +44,7 @@ class ConnectionInfoOut(BaseModel):
     sslmode: str = Field(description="TLS mode of libpq, such as `require`.", examples=["require"])
     collection: str = Field(description="Name of the view.", examples=["handbook"])
     content_key: str = Field(description="Key of the text in the column `metadata`.", examples=["content"])
-    embedding_model: str = Field(description="Embedding model that queries need.", examples=["all-MiniLM-L6-v2"])
+    embedding_model: str = Field(description="Embedding model that queries need.", examples=["bge-small-en-v1.5"])
     embedding_dimensions: int = Field(description="Number of dimensions of the vectors.", examples=[384])
 
 
