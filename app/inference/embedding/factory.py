@@ -45,8 +45,8 @@ class DuplicateEmbeddingModel(AppError):
 def create_embedders(settings: EmbeddingSettings, *, bulk_threads: int, rate_limit_store: RateLimitStore) -> Embedders:
     """Create the embedders of the default model and of all additional models. The call blocks.
 
-    If the default model is a local one, all local models on the machine are available too, so that a search index keeps
-    its model when the default changes. They are loaded when they are first used.
+    If the default model is a local one, all local models on the machine are available too. So a search index keeps its
+    model when the default changes. These models are loaded when they are first used.
 
     Args:
         settings: Settings of the models.

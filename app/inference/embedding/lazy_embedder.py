@@ -70,7 +70,7 @@ class LazyEmbedder:
         return self._require_loaded().count_tokens(texts)
 
     async def check(self) -> None:
-        """Check the model if it is loaded. A model that nobody has used yet is not loaded."""
+        """Check the model if it is loaded. A model that was not used yet is not loaded."""
         if self._loaded is not None:
             await self._loaded.check()
 

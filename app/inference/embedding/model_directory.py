@@ -23,7 +23,7 @@ _POOLING_KEYS: dict[str, Pooling] = {
     "pooling_mode_lasttoken": "last",
 }
 # Two texts whose vectors must differ.
-_PROBES = ("A desk in a quiet library", "The invoice is due in thirty days")
+_PROBES = ("A quiet library with a reading room", "The invoice is due in thirty days")
 
 
 def load_directory_embedder(location: Path, settings: EmbeddingSettings, *, bulk_threads: int) -> LocalEmbedder:
