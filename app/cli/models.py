@@ -139,8 +139,8 @@ def _read_cpu_features() -> set[str] | None:
         lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
     except OSError:
         return None
-    found = next((line for line in lines if line.startswith(("flags", "Features"))), None)
-    return None if found is None else set(found.partition(":")[2].split())
+    feature_line = next((line for line in lines if line.startswith(("flags", "Features"))), None)
+    return None if feature_line is None else set(feature_line.partition(":")[2].split())
 
 
 def _get_model(name: str) -> LocalModel:

@@ -61,12 +61,12 @@ class OnnxModel:
             raise EmbeddingRejected(f"The local model cannot read a text: {str(exc)[:200]}") from exc
         vector: npt.NDArray[np.float32] = np.asarray(output[0], np.float32)
         if vector.ndim == 2:
-            vector = self._pool(vector)
+            vector = self._combine(vector)
         length = np.linalg.norm(vector)
         # A model that is damaged in a subtle way may have a vector without a direction; it stays as it is.
         return np.asarray(vector / length, np.float32) if length > 0 else vector
 
-    def _pool(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def _combine(self, vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         if self._pooling == "mean":
             return np.asarray(vectors.mean(axis=0), np.float32)
         return np.asarray(vectors[0 if self._pooling == "cls" else -1], np.float32)

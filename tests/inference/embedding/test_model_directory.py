@@ -101,7 +101,7 @@ async def test_directory_settings_override_files(bge_directory: Path) -> None:
         await opened.close()
 
 
-async def test_directory_keeps_pinned_models_at_hand(bge_directory: Path) -> None:
+async def test_directory_does_not_hide_pinned_models(bge_directory: Path) -> None:
     """A change to a directory does not take the old search indexes out of service."""
     opened = open_directory(bge_directory)
     try:
