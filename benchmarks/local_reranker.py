@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from app.inference.onnx_directory import open_model_directory
-from app.inference.rerank.local_reranker import CrossEncoder, LocalReranker
+from app.inference.rerank.cross_encoder import CrossEncoder
+from app.inference.rerank.local_reranker import LocalReranker
 from benchmarks.random_cross_encoder import write_cross_encoder
 
 FILES = {"fp32": "model.onnx", "int8": "model_int8.onnx"}

@@ -10,7 +10,8 @@ from app.inference.onnx_directory import LocalModelRefused
 from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Tenant, build_settings, run_service
-from tests.inference.rerank.cross_encoders import write_tiny
+from tests.fixtures.service_warnings import warning_json
+from tests.inference.rerank.cross_encoders import write_slow, write_tiny
 
 # The search prefers short texts; the reranker prefers texts with many words of the query.
 TEXTS = [
@@ -42,9 +43,9 @@ def tenant(model: Path, make_database: DatabaseFactory, tmp_path_factory: pytest
             yield tenant
 
 
-def search(tenant: Tenant, **options: Any) -> dict[str, Any]:
+def search(tenant: Tenant, kb: str = "default", **options: Any) -> dict[str, Any]:
     body = {"query": QUESTION, "strategy": "dense", **options}
-    reply = tenant.admin.post("/v1/knowledge-bases/default/search", json=body)
+    reply = tenant.admin.post(f"/v1/knowledge-bases/{kb}/search", json=body)
     assert reply.status_code == 200, reply.text
     found: dict[str, Any] = reply.json()
     return found
@@ -110,3 +111,27 @@ def test_service_with_unusable_local_reranker_does_not_start(make_database: Data
         run_service(settings, make_database()),
     ):
         pass
+
+
+def test_late_local_reranker_is_left_out_with_warning(make_database: DatabaseFactory, tmp_path: Path) -> None:
+    slow = write_slow(tmp_path / "slow", 2000)
+    with EmbeddingServer() as embedding:
+        settings = build_settings(
+            tmp_path / "data", embedding=embedding.settings, rerank={"CARREL_RERANK_LOCAL": str(slow)}
+        )
+        with run_service(settings, make_database()) as running:
+            tenant = running.create_tenant()
+            body = {"name": "small", "chunking": {"max_tokens": 32}}
+            tenant.admin.post("/v1/knowledge-bases", json=body).raise_for_status()
+            paragraphs = [f"The old harbour number {number} has two piers and a lighthouse." for number in range(60)]
+            assert tenant.add_text("\n\n".join(paragraphs), kb="small")["status"] == "ready"
+            plain = search(tenant, "small", top_k=50)
+            assert len(plain["results"]) > 40
+            found = search(tenant, "small", top_k=50, rerank=True, explain=True, timeout_seconds=1.5)
+            assert found["warnings"] == [
+                warning_json("reranker_unavailable", "The reranker did not answer, so the results were not reranked.")
+            ]
+            assert found["degraded"] == [{"step": "rerank", "reason": "timeout"}]
+            assert texts(found) == texts(plain)
+            # The remaining pairs are not run, so the next search has the threads for itself.
+            assert search(tenant, "small", top_k=50)["warnings"] == []

@@ -68,3 +68,19 @@ def write_graph(
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
     (directory / "model.onnx").write_bytes(model.SerializeToString())
     return directory
+
+
+def write_slow(directory: Path, size: int) -> Path:
+    """Write a model that multiplies two large matrices for each pair. Its logit is the mean of the ids."""
+    shape = helper.make_tensor("shape", TensorProto.INT64, [2], [size, size])
+    nodes = [
+        *NUMBERS,
+        helper.make_node("ReduceMean", ["numbers"], ["mean"], axes=[1], keepdims=1),
+        helper.make_node("Constant", [], ["shape"], value=shape),
+        helper.make_node("Expand", ["mean", "shape"], ["matrix"]),
+        helper.make_node("MatMul", ["matrix", "matrix"], ["product"]),
+        helper.make_node("ReduceMean", ["product"], ["large_mean"], axes=[0, 1], keepdims=1),
+        helper.make_node("Mul", ["large_mean", "none"], ["zeros"]),
+        helper.make_node("Add", ["mean", "zeros"], ["logits"]),
+    ]
+    return write_graph(directory, nodes)

@@ -14,12 +14,13 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, processors
 
 from app.inference.onnx_directory import LocalModelRefused
 from app.inference.rerank import RerankUnavailable
+from app.inference.rerank.cross_encoder import PairTemplate, compute_score
 from app.inference.rerank.factory import create_reranker
-from app.inference.rerank.local_reranker import LocalReranker, compute_score
+from app.inference.rerank.local_reranker import LocalReranker
 from app.settings import RerankSettings
 from tests.inference.onnx_models import build_external_weight
 from tests.inference.rerank.cross_encoders import (
@@ -163,6 +164,86 @@ async def test_local_reranker_token_limit_is_of_settings_or_files(
     assert scores == pytest.approx({0: compute_score(4), 1: compute_score(-4)})
 
 
+async def test_local_reranker_limit_of_tokenizer_applies_without_other_files(tmp_path: Path) -> None:
+    directory = write_tiny(tmp_path, max_positions=100)
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokenizer.enable_truncation(100)
+    tokenizer.enable_padding(length=100)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    (directory / "tokenizer_config.json").unlink()
+    (directory / "config.json").unlink()
+    scores = await score(load(directory), "harbour", "zebra " * 95 + "harbour", "zebra " * 96 + "harbour")
+    assert scores == pytest.approx({0: compute_score(4), 1: compute_score(-4)})
+
+
+@pytest.mark.parametrize(
+    "post_processor",
+    [
+        None,
+        processors.ByteLevel(),
+        processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2)),
+        processors.TemplateProcessing(
+            single="$A",
+            pair="[CLS] [CLS] $A [SEP] [PAD] [SEP] $B:1",
+            special_tokens=[("[CLS]", 2), ("[SEP]", 3), ("[PAD]", 0)],
+        ),
+    ],
+)
+async def test_local_reranker_template_of_pair_is_that_of_tokenizer(tmp_path: Path, post_processor: Any) -> None:
+    directory = write_tiny(tmp_path, max_positions=64)
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    # None cannot be assigned.
+    content = json.loads(tokenizer.to_str())
+    content["post_processor"] = None if post_processor is None else json.loads(post_processor.__getstate__())
+    (directory / "tokenizer.json").write_text(json.dumps(content))
+    pair = Tokenizer.from_file(str(directory / "tokenizer.json")).encode(QUERY, TEXTS[2])
+    scores = await score(load(directory, max_tokens=64), QUERY, *TEXTS, "zebra " * 200)
+    assert rank(scores) == [2, 3, 1, 0, 4]
+    template = PairTemplate.from_tokenizer(tokenizer.from_file(str(directory / "tokenizer.json")), "tern", "a bird")
+    own = (
+        tokenizer.encode(QUERY, add_special_tokens=False).ids,
+        tokenizer.encode(TEXTS[2], add_special_tokens=False).ids,
+    )
+    assert template.join(*own) == (pair.ids, pair.type_ids)
+
+
+async def test_local_reranker_roberta_template_has_types_of_zero(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.from_file(str(write_tiny(tmp_path) / "tokenizer.json"))
+    tokenizer.post_processor = processors.RobertaProcessing(("[SEP]", 3), ("[CLS]", 2))
+    template = PairTemplate.from_tokenizer(tokenizer, "tern", "bird")
+    assert template.special_ids == ((2,), (3, 3), (3,))
+    assert template.join([7, 8], [9]) == ([2, 7, 8, 3, 3, 9, 3], [0] * 7)
+
+
+def test_local_reranker_template_with_text_first_is_refused(tmp_path: Path) -> None:
+    directory = write_tiny(tmp_path)
+    tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$B $A", special_tokens=[])
+    tokenizer.save(str(directory / "tokenizer.json"))
+    with pytest.raises(
+        LocalModelRefused, match="has no usable tokenizer: a pair is not the query followed by the text"
+    ):
+        load(directory)
+
+
+def test_local_reranker_panic_of_tokenizer_is_refused(tmp_path: Path) -> None:
+    directory = write_tiny(tmp_path)
+    content = json.loads((directory / "tokenizer.json").read_text())
+    content["post_processor"]["pair"][0]["SpecialToken"]["id"] = "unknown"
+    (directory / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(LocalModelRefused):
+        load(directory)
+
+
+async def test_local_reranker_long_texts_take_time_of_their_characters(tmp_path: Path) -> None:
+    # The tokenizers library would build every combination of the parts that are cut off.
+    reranker = load(write_tiny(tmp_path), max_tokens=32, max_characters=100_000)
+    long_text = "harbour " * 12_000
+    scores = await reranker.rerank(long_text, [long_text] * 10, top_n=10, timeout_seconds=60)
+    assert len(scores) == 10
+    await reranker.close()
+
+
 async def test_local_reranker_text_is_cut_to_characters(tmp_path: Path) -> None:
     texts = ["zebra " * 15 + "harbour", "zebra " * 17 + "harbour", " " * 500 + "harbour"]
     scores = await score(load(write_tiny(tmp_path), max_characters=100), "harbour", *texts)
@@ -298,7 +379,7 @@ def test_local_reranker_model_that_reads_one_part_is_refused(
 
 def test_local_reranker_model_with_few_positions_is_refused(tmp_path: Path) -> None:
     directory = write_tiny(tmp_path, max_positions=128)
-    with pytest.raises(LocalModelRefused, match=r"model\.onnx cannot be run: "):
+    with pytest.raises(LocalModelRefused, match=r"model\.onnx cannot read a pair of 256 tokens: "):
         load(directory)
     (directory / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 128}))
     load(directory)
