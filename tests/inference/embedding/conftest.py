@@ -11,9 +11,11 @@ import pytest
 from app.settings import EmbeddingSettings
 
 if TYPE_CHECKING:
+    from app.inference.embedding.e5_model import E5Model
     from app.inference.embedding.local_embedder import LocalEmbedder
     from app.inference.embedding.openai_embedder import OpenAIEmbedder
     from harness.protocol_servers.embedding import EmbeddingServer
+    from tests.inference.embedding.e5_reference import StoredFile
 
 EmbedderOpener = Callable[..., "OpenAIEmbedder"]
 
@@ -59,6 +61,27 @@ async def bge() -> AsyncIterator[LocalEmbedder]:
     embedder = load("bge-small-en-v1.5", bulk_threads=2)
     yield embedder
     await embedder.close()
+
+
+@pytest.fixture(scope="session")
+async def multilingual() -> AsyncIterator[LocalEmbedder]:
+    embedder = load("multilingual-e5-small", bulk_threads=2)
+    yield embedder
+    await embedder.close()
+
+
+@pytest.fixture(scope="session")
+def e5_stored() -> StoredFile:
+    from tests.inference.embedding.e5_reference import StoredFile
+
+    return StoredFile(find("multilingual-e5-small") / "e5-small-q4.bin")
+
+
+@pytest.fixture(scope="session")
+def e5() -> E5Model:
+    from app.inference.embedding.e5_model import E5Model
+
+    return E5Model.load(find("multilingual-e5-small"))
 
 
 @pytest.fixture

@@ -278,13 +278,13 @@ def test_minilm_damaged_tokenizer_is_named(weights_dir: Path, tmp_path: Path) ->
 
 def test_minilm_packaged_graphs_equal_build_script(tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[3]
-    spec = importlib.util.spec_from_file_location("build_minilm_graph", root / "scripts" / "build_minilm_graph.py")
+    spec = importlib.util.spec_from_file_location("build_encoder_graphs", root / "scripts" / "build_encoder_graphs.py")
     assert spec is not None
     assert spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     script.main([str(tmp_path)])
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["minilm_fp32.onnx", "minilm_int8.onnx"]
+    assert names == ["e5_int8.onnx", "minilm_fp32.onnx", "minilm_int8.onnx"]
     for name in names:
         assert (tmp_path / name).read_bytes() == (root / "app" / "inference" / "embedding" / name).read_bytes(), name

@@ -1,13 +1,13 @@
-"""Build the ONNX graphs of all-MiniLM-L6-v2 without weights, which the package ships. Needs the development packages.
+"""Build the ONNX graphs of local models without weights, which the package ships. Needs the development packages.
 
-``python scripts/build_minilm_graph.py [DIRECTORY]`` writes ``minilm_fp32.onnx`` and ``minilm_int8.onnx``. Every weight
-is declared as external data without a file: the process that runs the graph supplies the tensors from the checkpoint.
-The input is one text, so there is no batch axis and no attention mask. It consists of the word embeddings instead of
-the token ids. With token ids the runtime would keep a second copy of half the checkpoint for the lookup.
+``python scripts/build_encoder_graphs.py [DIRECTORY]`` writes ``minilm_fp32.onnx``, ``minilm_int8.onnx`` and
+``e5_int8.onnx``. Every weight is declared as external data without a file: the process that runs the graph supplies the
+tensors from the checkpoint. The input is one text, so there is no batch axis and no attention mask. It consists of the
+word embeddings instead of the token ids. With token ids the runtime would keep a second copy of the words' table.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,30 +16,42 @@ from onnx import TensorProto, helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from app.inference.embedding.minilm_tensors import (
-    FLOAT_LAYERS,
+from app.inference.embedding.e5_file import E5_SMALL
+from app.inference.embedding.encoder_tensors import (
     HEADS,
     HIDDEN,
-    LAYERS,
+    POSITION_EMBEDDINGS,
+    SEGMENT_EMBEDDINGS,
+    Encoder,
     Linear,
     Precision,
     list_linear_layers,
+    list_norms,
     list_tensor_shapes,
 )
+from app.inference.embedding.minilm_tensors import MINILM
 
 PACKAGE = Path(__file__).resolve().parents[1] / "app" / "inference" / "embedding"
 MICROSOFT = "com.microsoft"
 OPSET, IR_VERSION = 20, 9
 EPSILON = 1e-12
 
+FILES: Mapping[str, tuple[Encoder, Precision]] = {
+    "minilm_fp32.onnx": (MINILM, "fp32"),
+    "minilm_int8.onnx": (MINILM, "int8"),
+    "e5_int8.onnx": (E5_SMALL, "int8"),
+}
+
 
 class GraphBuilder:
     """Builder of a graph: it collects nodes and initialisers. Every method returns the name of a tensor."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoder: Encoder, precision: Precision) -> None:
         self.nodes: list[Any] = []
         self.tensors: dict[str, Any] = {}
-        self.shapes = list_tensor_shapes()
+        self.encoder = encoder
+        self.shapes = list_tensor_shapes(encoder)
+        self.precision = precision
 
     def add_weight(self, name: str) -> str:
         """Add a float32 tensor of the checkpoint."""
@@ -68,10 +80,10 @@ class GraphBuilder:
         return name
 
 
-def add_linear(graph: GraphBuilder, x: str, layer: Linear, precision: Precision) -> str:
+def add_linear(graph: GraphBuilder, x: str, layer: Linear) -> str:
     """Add input times transposed weight plus bias, with the layout of the checkpoint or with int8 weights."""
     bias = graph.add_weight(f"{layer.name}.bias")
-    if precision == "fp32" or layer.name in FLOAT_LAYERS:
+    if graph.precision == "fp32" or layer.name in graph.encoder.float_layers:
         return graph.add_node("Gemm", x, graph.add_weight(f"{layer.name}.weight"), bias, transB=1)
     matrix = graph.add_external(f"{layer.name}.int8", [layer.inputs, layer.outputs], TensorProto.INT8)
     scale = graph.add_external(f"{layer.name}.scale", [layer.outputs], TensorProto.FLOAT)
@@ -88,17 +100,17 @@ def add_embeddings(graph: GraphBuilder) -> str:
     """Add word, position and segment embeddings; shape (tokens, HIDDEN)."""
     zero = graph.add_integers("zero", 0)
     length = graph.add_node("Shape", "words", start=0, end=1)
-    positions = graph.add_node("Slice", graph.add_weight("embeddings.position_embeddings.weight"), zero, length, zero)
-    segment = graph.add_node("Gather", graph.add_weight("embeddings.token_type_embeddings.weight"), zero)
+    positions = graph.add_node("Slice", graph.add_weight(POSITION_EMBEDDINGS), zero, length, zero)
+    segment = graph.add_node("Gather", graph.add_weight(SEGMENT_EMBEDDINGS), zero)
     total = graph.add_node("Add", graph.add_node("Add", "words", positions), segment)
     return add_layer_norm(graph, total, "embeddings.LayerNorm")
 
 
-def add_attention(graph: GraphBuilder, x: str, projections: Sequence[Linear], precision: Precision) -> str:
+def add_attention(graph: GraphBuilder, x: str, projections: Sequence[Linear]) -> str:
     """Add multi-head self-attention without its output projection; shape (tokens, HIDDEN)."""
     heads = graph.add_integers("heads", 0, HEADS, HIDDEN // HEADS)
     scale = graph.add_constant("scale", [(HIDDEN // HEADS) ** -0.5], [], TensorProto.FLOAT)
-    query, key, value = (graph.add_node("Reshape", add_linear(graph, x, p, precision), heads) for p in projections)
+    query, key, value = (graph.add_node("Reshape", add_linear(graph, x, p), heads) for p in projections)
     scaled = graph.add_node("Mul", graph.add_node("Transpose", query, perm=[1, 0, 2]), scale)
     scores = graph.add_node("MatMul", scaled, graph.add_node("Transpose", key, perm=[1, 2, 0]))
     weights = graph.add_node("Softmax", scores, axis=-1)
@@ -108,25 +120,22 @@ def add_attention(graph: GraphBuilder, x: str, projections: Sequence[Linear], pr
     )
 
 
-def build(precision: Precision) -> bytes:
+def build(encoder: Encoder, precision: Precision) -> bytes:
     """Build the serialised graph: input ``words`` (tokens, HIDDEN), output ``embedding`` (1, HIDDEN), both float32."""
-    graph = GraphBuilder()
+    graph = GraphBuilder(encoder, precision)
     x = add_embeddings(graph)
-    for index in range(LAYERS):
+    for index in range(encoder.layers):
         *projections, merge, widen, narrow = list_linear_layers(index)
-        mixed = add_linear(graph, add_attention(graph, x, projections, precision), merge, precision)
-        x = add_layer_norm(graph, graph.add_node("Add", mixed, x), f"encoder.layer.{index}.attention.output.LayerNorm")
-        inner = graph.add_node("Gelu", add_linear(graph, x, widen, precision))
-        x = add_layer_norm(
-            graph,
-            graph.add_node("Add", add_linear(graph, inner, narrow, precision), x),
-            f"encoder.layer.{index}.output.LayerNorm",
-        )
+        attention_norm, output_norm = list_norms(index)
+        mixed = add_linear(graph, add_attention(graph, x, projections), merge)
+        x = add_layer_norm(graph, graph.add_node("Add", mixed, x), attention_norm)
+        inner = graph.add_node("Gelu", add_linear(graph, x, widen))
+        x = add_layer_norm(graph, graph.add_node("Add", add_linear(graph, inner, narrow), x), output_norm)
     mean = graph.add_node("ReduceMean", x, "zero", keepdims=1)
     graph.add_node("LpNormalization", mean, output="embedding", axis=-1, p=2)
     created = helper.make_graph(
         graph.nodes,
-        f"all-MiniLM-L6-v2-{precision}",
+        f"{encoder.name}-{precision}",
         [helper.make_tensor_value_info("words", TensorProto.FLOAT, ["tokens", HIDDEN])],
         [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, [1, HIDDEN])],
         list(graph.tensors.values()),
@@ -137,12 +146,10 @@ def build(precision: Precision) -> bytes:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write both graphs to the given directory, by default to the package."""
+    """Write all graphs to the given directory, by default to the package."""
     directory = Path(arguments[0]) if arguments else PACKAGE
-    fp32: Precision = "fp32"
-    int8: Precision = "int8"
-    for precision in (fp32, int8):
-        (directory / f"minilm_{precision}.onnx").write_bytes(build(precision))
+    for name, (encoder, precision) in FILES.items():
+        (directory / name).write_bytes(build(encoder, precision))
 
 
 if __name__ == "__main__":
