@@ -2,9 +2,9 @@
 
 The file begins with a header of nine numbers. The vocabulary follows: offsets, scores and UTF-8 bytes of its pieces.
 After a map of normalised characters, a directory names each tensor with its kind and place. All numbers are
-little-endian. A matrix is stored as rows of blocks. A block has a 16-bit scale and 32 weights of four bits: byte *j*
-has weight *j* in its lower half and weight *j* + 16 in its upper half. A weight is its four bits minus 8, times the
-scale.
+little-endian. A matrix is stored as rows of blocks. A block has a 16-bit scale and 32 weights of four bits. Its byte
+*j* has weight *j* in the lower half and weight *j* + 16 in the upper half. A weight is its four bits minus 8, times
+the scale.
 """
 
 import struct

@@ -40,7 +40,7 @@ class E5Tokenizer:
     special_tokens = 2
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        """Index the pieces. The call takes about 0.1 seconds.
+        """Create the index of pieces. The call takes about 0.1 seconds.
 
         Args:
             vocabulary: Pieces with their scores.
