@@ -15,7 +15,6 @@ from tempfile import TemporaryDirectory
 from uuid import UUID
 
 from fastapi import Request
-from tokenizers import Tokenizer
 
 from app.answering.citations import CitedSourceNumbers
 from app.answering.context_window import select_within_budget
@@ -51,7 +50,9 @@ from app.http_sources.types import HttpSource, ResponsePaths, SourceQuery
 from app.http_sources.validation import _NAME, _VALUE
 from app.inference.chat.structured_output import parse_structured_output
 from app.inference.embedding import EmbeddingIdentity
-from app.inference.embedding.local_embedder import _replace_surrogates, load_tokenizer
+from app.inference.embedding.e5_file import Vocabulary
+from app.inference.embedding.e5_tokenizer import E5Tokenizer
+from app.inference.embedding.text_tokenizer import LibraryTokenizer, load_tokenizer
 from app.inference.embedding.token_estimate import estimate_tokens
 from app.ingestion.chunkers import CHUNKERS, ChunkSizes, ChunkTools
 from app.ingestion.embedding_text import contextualize_chunks
@@ -260,9 +261,16 @@ def _entries(text: str) -> object:
 
 
 @cache
-def _model_tokenizer() -> Tokenizer:
+def _model_tokenizer() -> LibraryTokenizer:
     """Return the tokenizer of the bundled model."""
     return load_tokenizer(Path("models/bge-small-en-v1.5/tokenizer.json"))
+
+
+@cache
+def _unigram_tokenizer() -> E5Tokenizer:
+    """Return a tokenizer with long pieces of one letter, which compete everywhere in a long word."""
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", *("x" * length for length in range(1, 17)), "\u2581", "the", "字"]
+    return E5Tokenizer(Vocabulary([*pieces, "<mask>"], [-1.0 - 0.1 * number for number in range(len(pieces) + 1)]))
 
 
 def _patterns(*patterns: "object") -> Function:
@@ -340,10 +348,10 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
         ]
     },
     "app.inference.embedding.token_estimate": {"estimate_tokens": estimate_tokens},
-    "app.inference.embedding.local_embedder": {
-        "count_tokens": lambda text: _model_tokenizer().encode_batch_fast(
-            [_replace_surrogates(text)], add_special_tokens=False
-        )
+    "app.inference.embedding.text_tokenizer": {"count_tokens": lambda text: _model_tokenizer().count_tokens([text])},
+    "app.inference.embedding.e5_tokenizer": {
+        "count_tokens": lambda text: _unigram_tokenizer().count_tokens([text]),
+        "encode": lambda text: _unigram_tokenizer().encode(text, 512),
     },
     "app.inference.chat.structured_output": {
         "parse_structured_output": lambda text: parse_structured_output(f'{text} {{"text": "a"}}', _Answered)

@@ -1,9 +1,6 @@
 """multilingual-e5-small: the graph of the package, filled with the weights of a four-bit file."""
 
-import mmap
-import sys
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Self
 
@@ -13,8 +10,8 @@ import onnxruntime
 
 from app.inference.embedding.e5_file import FILE_NAME, Blocks, dequantize_blocks, read_e5_file
 from app.inference.embedding.e5_tokenizer import E5Tokenizer
-from app.inference.embedding.encoder_tensors import HIDDEN, Tensors
-from app.inference.embedding.minilm_tensors import map_file
+from app.inference.embedding.encoder_graph import create_graph_session, map_file, release_pages
+from app.inference.embedding.encoder_tensors import HIDDEN
 
 
 class E5Model:
@@ -48,11 +45,10 @@ class E5Model:
         """
         mapping = map_file(directory / FILE_NAME)
         contents = read_e5_file(mapping)
-        session = _create_session(contents.tensors)
+        session = create_graph_session("e5_int8.onnx", contents.tensors)
         # The matrices and the vocabulary have been copied, so release the mapped pages. The word embeddings, which are
         # still read, come from the page cache again.
-        if sys.platform == "linux":
-            mapping.madvise(mmap.MADV_DONTNEED)
+        release_pages(mapping)
         return cls(session, contents.words, E5Tokenizer(contents.vocabulary))
 
     def run(self, ids: Sequence[int]) -> npt.NDArray[np.float32]:
@@ -63,14 +59,3 @@ class E5Model:
         """
         (vector,) = self._session.run(["embedding"], {"words": dequantize_blocks(self._words[list(ids)])})[0]
         return np.asarray(vector, np.float32)
-
-
-def _create_session(tensors: Tensors) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
-    options.add_external_initializers(list(tensors), values)
-    graph = resources.files("app.inference.embedding").joinpath("e5_int8.onnx").read_bytes()
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -2,30 +2,21 @@
 
 import asyncio
 import os
-import re
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from tokenizers import Tokenizer
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingMismatch, Embeddings, EmbeddingUnavailable, Vectors
-from app.inference.embedding.weights import WeightsDamaged
+from app.inference.embedding.text_tokenizer import TextTokenizer
 
 # Characters of a text that are tokenized, for each token that the model reads. Ordinary text has five to eight.
 MAX_CHARACTERS_PER_TOKEN = 64
 BULK_NICENESS = 10
-# White space, and characters that the tokenizer takes as separate words. "]" is excluded, because it ends special
-# tokens such as "[SEP]".
-_CUT_BEFORE = re.compile(r"[\s!-/:-@\[\\^_`{-~\u3400-\u4dbf\u4e00-\u9fff]")
-# The tokenizer uses about a hundred bytes for each token of a call, until the call returns.
-MAX_BATCH_CHARACTERS = 128 * 1024
-MAX_WORD_CHARACTERS = 4096
 
 
 class TextModel(Protocol):
@@ -56,7 +47,7 @@ class LocalEmbedder:
     def __init__(
         self,
         model: TextModel,
-        tokenizer: Tokenizer,
+        tokenizer: TextTokenizer,
         identity: EmbeddingIdentity,
         *,
         max_tokens: int,
@@ -66,7 +57,7 @@ class LocalEmbedder:
 
         Args:
             model: The model.
-            tokenizer: Tokenizer of the model, without truncation and padding.
+            tokenizer: Tokenizer of the model.
             identity: Identity of the vectors.
             max_tokens: Maximum number of tokens of a text, special tokens included.
             bulk_threads: Number of threads for documents.
@@ -93,7 +84,7 @@ class LocalEmbedder:
     @property
     def special_tokens(self) -> int:
         """Number of special tokens that the tokenizer adds to a text."""
-        return int(self._tokenizer.num_special_tokens_to_add(False))
+        return self._tokenizer.special_tokens
 
     @property
     def image_embedder(self) -> None:
@@ -112,20 +103,8 @@ class LocalEmbedder:
         return (await self._embed_all(self._query_pool, 1, self._identity.query_prefix, texts)).vectors
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Count the tokens of each text exactly, without special tokens. The call blocks.
-
-        Texts are counted in batches, and long texts in parts, so the memory does not grow with the texts.
-
-        Args:
-            texts: Texts without a prefix.
-        """
-        counts = [0] * len(texts)
-        for batch in _split_batches(texts):
-            parts = [_replace_surrogates(part) for _, part in batch]
-            encodings = self._tokenizer.encode_batch_fast(parts, add_special_tokens=False)
-            for (position, _), encoding in zip(batch, encodings, strict=True):
-                counts[position] += len(encoding.ids)
-        return counts
+        """Count the tokens of each text, which has no prefix, without special tokens. The call blocks."""
+        return self._tokenizer.count_tokens(texts)
 
     async def check(self) -> None:
         """Check the model by embedding one word. Raises EmbeddingUnavailable after ``close``, EmbeddingMismatch."""
@@ -173,10 +152,7 @@ class LocalEmbedder:
 
     def _embed(self, text: str) -> tuple[npt.NDArray[np.float32], int]:
         """Return the vector of a text, and the number of tokens that the model has read."""
-        text = _replace_surrogates(text[: MAX_CHARACTERS_PER_TOKEN * self._max_tokens])
-        encoding = self._tokenizer.encode(text, add_special_tokens=False)
-        encoding.truncate(self._max_tokens - self.special_tokens)
-        ids = self._tokenizer.post_process(encoding).ids
+        ids = self._tokenizer.encode(text[: MAX_CHARACTERS_PER_TOKEN * self._max_tokens], self._max_tokens)
         return self._model.run(ids), len(ids)
 
     def _warm_up(self) -> None:
@@ -184,60 +160,6 @@ class LocalEmbedder:
         # The first batch starts the threads of the tokenizer, which inherit the priority of the calling thread. They
         # get a low priority here, so that counting the tokens of a large document does not delay queries.
         self._bulk_pool.submit(self.count_tokens, ["warm", "up"]).result()
-
-
-def load_tokenizer(path: Path) -> Tokenizer:
-    """Read a tokenizer, and turn off its truncation and padding. Raises WeightsDamaged."""
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as exc:  # the library raises no narrower class
-        raise WeightsDamaged(f"{path} cannot be read: {exc}") from exc
-    # Files of tokenizers often request truncation and padding to 128 tokens.
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
-def _split_batches(texts: Sequence[str]) -> Iterator[list[tuple[int, str]]]:
-    """Yield batches of about ``MAX_BATCH_CHARACTERS``: parts of texts, each with the position of its text."""
-    batch: list[tuple[int, str]] = []
-    remaining_characters = MAX_BATCH_CHARACTERS
-    for position, text in enumerate(texts):
-        for part in _split_text(text):
-            # Each text has a fixed cost in addition to its characters.
-            remaining_characters -= len(part) + 16
-            if remaining_characters < 0 and batch:
-                yield batch
-                batch, remaining_characters = [], MAX_BATCH_CHARACTERS - len(part) - 16
-            batch.append((position, part))
-    if batch:
-        yield batch
-
-
-def _split_text(text: str) -> Iterator[str]:
-    """Yield a text in parts that end at word boundaries, so that the parts have as many tokens as the text.
-
-    A word longer than ``MAX_WORD_CHARACTERS`` is one unknown token, and may count once in each part.
-    """
-    start = 0
-    while len(text) - start > MAX_BATCH_CHARACTERS:
-        max_end = start + MAX_BATCH_CHARACTERS
-        end = next(
-            (
-                position
-                for position in range(max_end, max_end - MAX_WORD_CHARACTERS, -1)
-                if _CUT_BEFORE.match(text, position)
-            ),
-            max_end,
-        )
-        yield text[start:end]
-        start = end
-    yield text[start:] if start else text
-
-
-def _replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which JSON can contain but UTF-8 cannot encode."""
-    return text.encode("utf-8", "replace").decode()
 
 
 def _yield_to_queries() -> None:

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import cast
 
 from app.inference.embedding import EmbeddingIdentity
+from app.inference.embedding.encoder_tensors import Precision
 from app.inference.embedding.lazy_embedder import LazyEmbedder
-from app.inference.embedding.local_embedder import LocalEmbedder, TextModel, load_tokenizer
+from app.inference.embedding.local_embedder import LocalEmbedder, TextModel
 from app.inference.embedding.local_models import LOCAL_MODELS, LocalModel
-from app.inference.embedding.minilm_tensors import Precision
+from app.inference.embedding.text_tokenizer import TextTokenizer, load_tokenizer
 from app.inference.embedding.weights import find_weights
 
 
@@ -48,14 +49,8 @@ def load_local_embedder(directory: Path, identity: EmbeddingIdentity, *, bulk_th
         WeightsDamaged: The weights cannot be read.
     """
     model = LOCAL_MODELS[identity.model]
-    tokenizer = load_tokenizer(directory / "tokenizer.json")
-    return LocalEmbedder(
-        _load_model(model, directory, identity.precision),
-        tokenizer,
-        identity,
-        max_tokens=model.max_tokens,
-        bulk_threads=bulk_threads,
-    )
+    text_model, tokenizer = _load_parts(model, directory, identity.precision)
+    return LocalEmbedder(text_model, tokenizer, identity, max_tokens=model.max_tokens, bulk_threads=bulk_threads)
 
 
 def list_available_embedders(
@@ -94,11 +89,17 @@ def _create_loader(directory: Path, identity: EmbeddingIdentity, bulk_threads: i
     return lambda: load_local_embedder(directory, identity, bulk_threads=bulk_threads)
 
 
-def _load_model(model: LocalModel, directory: Path, precision: str) -> TextModel:
+def _load_parts(model: LocalModel, directory: Path, precision: str) -> tuple[TextModel, TextTokenizer]:
+    if model.model_file == "e5-small-q4.bin":
+        from app.inference.embedding.e5_model import E5Model
+
+        e5 = E5Model.load(directory)
+        return e5, e5.tokenizer
+    tokenizer = load_tokenizer(directory / "tokenizer.json")
     if model.model_file == "model.safetensors":
         from app.inference.embedding.minilm_model import MiniLMModel
 
-        return MiniLMModel.load(directory, cast(Precision, precision))
+        return MiniLMModel.load(directory, cast(Precision, precision)), tokenizer
     from app.inference.embedding.onnx_model import OnnxModel
 
-    return OnnxModel(directory / model.model_file, model.pooling)
+    return OnnxModel(directory / model.model_file, model.pooling), tokenizer

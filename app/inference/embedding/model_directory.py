@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingRejected
-from app.inference.embedding.local_embedder import LocalEmbedder, load_tokenizer
+from app.inference.embedding.local_embedder import LocalEmbedder
 from app.inference.embedding.local_models import Pooling
 from app.inference.embedding.onnx_model import OnnxModel
+from app.inference.embedding.text_tokenizer import load_tokenizer
 from app.inference.embedding.weights import WeightsDamaged
 from app.inference.onnx_directory import LocalModelRefused, ModelDirectory, open_model_directory
 from app.settings import EmbeddingSettings

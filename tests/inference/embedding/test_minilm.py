@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingUnavailable
-from app.inference.embedding.local_embedder import MAX_BATCH_CHARACTERS, LocalEmbedder, _split_batches
+from app.inference.embedding.local_embedder import LocalEmbedder
+from app.inference.embedding.text_tokenizer import MAX_BATCH_CHARACTERS, _split_batches, load_tokenizer
 from app.inference.embedding.weights import WeightsDamaged
 from tests.inference.embedding.conftest import load
 from tests.inference.embedding.reference import Reference
@@ -155,10 +156,11 @@ def test_minilm_count_excludes_special_tokens(int8: LocalEmbedder) -> None:
     ["word and more, ", "no-space!", "中文字", "[SEP]", "x" * 90 + " ", "e\u0301\u0323 ", "a]b[SEP]c[ ", "\n\t", "🙂 "],
     ids=ascii,
 )
-def test_count_tokens_long_text_equals_one_call(int8: LocalEmbedder, text: str) -> None:
+def test_count_tokens_long_text_equals_one_call(weights_dir: Path, int8: LocalEmbedder, text: str) -> None:
     """A long text is counted in parts, at places where the tokenizer splits it anyway."""
     long = text * (2 * MAX_BATCH_CHARACTERS // len(text) + 7)
-    (alone,) = int8._tokenizer.encode_batch_fast([long], add_special_tokens=False)
+    tokenizer = load_tokenizer(weights_dir / "tokenizer.json")._tokenizer
+    (alone,) = tokenizer.encode_batch_fast([long], add_special_tokens=False)
     assert int8.count_tokens([long, "", text]) == [len(alone.ids), 0, *int8.count_tokens([text])]
 
 
