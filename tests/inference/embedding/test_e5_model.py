@@ -49,7 +49,7 @@ QUESTIONS = {
         ("¿En qué plazo devuelven el dinero de una compra?", 0),
         ("¿A cuántos países envía pedidos la tienda?", 2),
         ("¿Cuánto hielo ha perdido el glaciar?", 3),
-        ("¿Qué vehículos no pueden pasar por el puente?", 5),
+        ("¿Está cerrado el puente para los camiones de más de siete toneladas?", 5),
     ],
     "Chinese": [
         ("怎样才能退款？", 0),
@@ -96,7 +96,7 @@ async def test_e5_vector_does_not_depend_on_neighbours(multilingual: "LocalEmbed
 
 
 async def test_e5_text_is_cut_at_512_tokens(multilingual: "LocalEmbedder") -> None:
-    words = ["desk"] * 508  # the prefix has two tokens
+    words = ["word"] * 508  # the prefix has two tokens
     assert multilingual.count_tokens([" ".join(words)]) == [508]
     embedded = await multilingual.embed_documents(
         [" ".join(words), " ".join([*words, "volcano", "eruption"]), " ".join(words[:-4])]
@@ -134,11 +134,10 @@ async def test_e5_question_in_other_language_finds_its_passage(multilingual: "Lo
     assert all(await find_passages(multilingual, language))
 
 
-@pytest.mark.parametrize("name", ["fp32", "bge"])
-async def test_english_model_question_in_other_language_misses_passages(
-    name: str, request: pytest.FixtureRequest
+async def test_english_models_question_in_other_language_misses_passages(
+    fp32: "LocalEmbedder", bge: "LocalEmbedder"
 ) -> None:
-    embedder: LocalEmbedder = request.getfixturevalue(name)
-    found = [hit for language in QUESTIONS for hit in await find_passages(embedder, language)]
-    assert sum(found) <= 0.75 * len(found)
-    assert not all(await find_passages(embedder, "Chinese"))
+    for embedder in (fp32, bge):
+        found = [hit for language in QUESTIONS for hit in await find_passages(embedder, language)]
+        assert sum(found) <= 0.75 * len(found)
+        assert not all(await find_passages(embedder, "Chinese"))
