@@ -21,15 +21,20 @@ UNKNOWN_PENALTY = 10.0
 
 # The normalisation is NFKC with these exceptions, as in the original's map of characters. Control characters are
 # removed. Separators and marks without width become spaces. A full-width tilde stays, as a noncharacter during NFKC.
-_TILDE, _TILDE_MARK = "\uff5e", "\ufdd0"
+_TILDE, _TILDE_MARK, _BARRIER = "\uff5e", "\ufdd0", "\ufdd1"
 _REMOVED = [*range(0x01, 0x09), 0x0B, *range(0x0E, 0x20), 0x7F, 0x8F, 0x9F]
 _SPACES = [0x09, 0x0A, 0x0C, 0x0D, 0x1680, *range(0x200B, 0x2010), 0x2028, 0x2029, 0x2581, 0xFEFF, 0xFFFD]
 _EXCEPTIONS: dict[int, str | None] = {
     **dict.fromkeys(_REMOVED),
     **dict.fromkeys(_SPACES, " "),
     ord(_TILDE): _TILDE_MARK,
-    ord(_TILDE_MARK): "",
+    ord(_TILDE_MARK): None,
+    ord(_BARRIER): None,
 }
+# Python sorts a run of combining marks in quadratic time, so a noncharacter divides long runs during NFKC. The pattern
+# also matches other symbols, where the noncharacter changes nothing. Half-width voice marks are letters to Python.
+_MARK = r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f])"
+_MARK_RUN = re.compile(rf"({_MARK}{{30}})(?={_MARK})")
 _CUT_BEFORE = frozenset(" \t\n\r")
 _SPACE_RUN = re.compile(" {2,}")
 
@@ -159,5 +164,9 @@ def _split_parts(text: str) -> Iterator[str]:
 
 def normalize(text: str) -> str:
     """Return the text in NFKC, without control characters and with single spaces."""
-    composed = unicodedata.normalize("NFKC", text.translate(_EXCEPTIONS)).replace(_TILDE_MARK, _TILDE)
-    return _SPACE_RUN.sub(" ", composed)
+    mapped = text.translate(_EXCEPTIONS)
+    if not mapped.isascii():
+        divided = _MARK_RUN.sub(rf"\1{_BARRIER}", mapped)
+        composed = unicodedata.normalize("NFKC", divided)
+        mapped = composed.replace(_BARRIER, "").replace(_TILDE_MARK, _TILDE)
+    return _SPACE_RUN.sub(" ", mapped)
