@@ -50,7 +50,7 @@ from app.http_sources.types import HttpSource, ResponsePaths, SourceQuery
 from app.http_sources.validation import _NAME, _VALUE
 from app.inference.chat.structured_output import parse_structured_output
 from app.inference.embedding import EmbeddingIdentity
-from app.inference.embedding.e5_file import Vocabulary
+from app.inference.embedding.e5_file import PieceVocabulary
 from app.inference.embedding.e5_tokenizer import E5Tokenizer
 from app.inference.embedding.text_tokenizer import LibraryTokenizer, load_tokenizer
 from app.inference.embedding.token_estimate import estimate_tokens
@@ -270,7 +270,7 @@ def _model_tokenizer() -> LibraryTokenizer:
 def _unigram_tokenizer() -> E5Tokenizer:
     """Return a tokenizer with long pieces of one letter, which compete everywhere in a long word."""
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *("x" * length for length in range(1, 17)), "\u2581", "the", "字"]
-    return E5Tokenizer(Vocabulary([*pieces, "<mask>"], [-1.0 - 0.1 * number for number in range(len(pieces) + 1)]))
+    return E5Tokenizer(PieceVocabulary([*pieces, "<mask>"], [-1.0 - 0.1 * number for number in range(len(pieces) + 1)]))
 
 
 def _patterns(*patterns: "object") -> Function:

@@ -84,7 +84,7 @@ Blocks = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class PieceVocabulary:
     """Pieces of words with their scores, in the order of their ids.
 
     Attributes:
@@ -106,13 +106,13 @@ class E5File:
         words: Rows of the word embeddings in four bits, a view into the mapping; shape (vocabulary, blocks of a row).
     """
 
-    vocabulary: Vocabulary
+    vocabulary: PieceVocabulary
     tensors: Tensors
     words: Blocks
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _StoredTensor:
     kind: int
     count: int
     offset: int
@@ -156,7 +156,7 @@ def _check_header(mapping: mmap) -> int:
     return _HEADER.size
 
 
-def _read_vocabulary(mapping: mmap, position: int) -> tuple[Vocabulary, int]:
+def _read_vocabulary(mapping: mmap, position: int) -> tuple[PieceVocabulary, int]:
     """Return the vocabulary and the position after it."""
     *header, size = _VOCABULARY_HEADER.unpack_from(mapping, position)
     if tuple(header) != _EXPECTED_VOCABULARY:
@@ -173,15 +173,15 @@ def _read_vocabulary(mapping: mmap, position: int) -> tuple[Vocabulary, int]:
         raise WeightsDamaged(f"{FILE_NAME} is cut off in its vocabulary")
     bounds = offsets.tolist()
     pieces = [text[start:end].decode() for start, end in pairwise(bounds)]
-    return Vocabulary(pieces, array("d", scores.tolist())), position + size
+    return PieceVocabulary(pieces, array("d", scores.tolist())), position + size
 
 
-def _read_directory(mapping: mmap, position: int) -> Mapping[str, _Entry]:
+def _read_directory(mapping: mmap, position: int) -> Mapping[str, _StoredTensor]:
     (count,) = struct.unpack_from("<i", mapping, position)
     position += 4
     if not 0 < count <= MAX_TENSORS:
         raise WeightsDamaged(f"{FILE_NAME} lists {count} tensors")
-    directory: dict[str, _Entry] = {}
+    directory: dict[str, _StoredTensor] = {}
     for _ in range(count):
         (length,) = struct.unpack_from("<H", mapping, position)
         position += 2
@@ -189,11 +189,11 @@ def _read_directory(mapping: mmap, position: int) -> Mapping[str, _Entry]:
         position += length
         kind, elements, offset, _ = _ENTRY.unpack_from(mapping, position)
         position += _ENTRY.size
-        directory[name] = _Entry(kind, elements, offset)
+        directory[name] = _StoredTensor(kind, elements, offset)
     return directory
 
 
-def _read_tensors(mapping: mmap, directory: Mapping[str, _Entry]) -> Tensors:
+def _read_tensors(mapping: mmap, directory: Mapping[str, _StoredTensor]) -> Tensors:
     """Return copies of the vectors and the quantised matrices. One matrix at a time is in fp32."""
     shapes_by_name = list_tensor_shapes(E5_SMALL)
     tensors: Tensors = {
@@ -230,13 +230,13 @@ def _list_stored_names() -> dict[str, str]:
     return names
 
 
-def _view_floats(mapping: mmap, entry: _Entry, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+def _view_floats(mapping: mmap, entry: _StoredTensor, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     if entry.kind != _FLOAT or entry.count != np.prod(shape):
         raise WeightsDamaged(f"{FILE_NAME} has {entry.count} numbers where {list(shape)} was expected: another model?")
     return np.frombuffer(mapping, "<f4", entry.count, entry.offset).reshape(shape)
 
 
-def _view_blocks(mapping: mmap, entry: _Entry, rows: int, columns: int) -> Blocks:
+def _view_blocks(mapping: mmap, entry: _StoredTensor, rows: int, columns: int) -> Blocks:
     if entry.kind != _BLOCKS or entry.count != rows * columns:
         raise WeightsDamaged(f"{FILE_NAME} has {entry.count} weights where [{rows}, {columns}] was expected")
     count = entry.count // BLOCK_WEIGHTS

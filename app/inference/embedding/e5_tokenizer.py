@@ -1,7 +1,7 @@
 """Tokenizer of multilingual-e5-small: the pieces of each word that have the highest total score.
 
 The algorithm is the unigram model of Kudo (2018, "Subword Regularization"), with Viterbi's search for the best pieces.
-The library ``tokenizers`` has the same algorithm, but its index of 250,002 pieces takes some 260 MB and 0.6 seconds.
+The library "tokenizers" has the same algorithm, but its index of 250,002 pieces takes some 260 MB and 0.6 seconds.
 This one takes about 40 MB, and is nearly as fast, because most words are in its cache.
 """
 
@@ -9,7 +9,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from app.inference.embedding.e5_file import BEGIN_ID, END_ID, MASK_ID, UNKNOWN_ID, Vocabulary
+from app.inference.embedding.e5_file import BEGIN_ID, END_ID, MASK_ID, UNKNOWN_ID, PieceVocabulary
 
 WORD_START = "\u2581"
 MAX_WORD_CHARACTERS = 16_384
@@ -44,7 +44,7 @@ class E5Tokenizer:
 
     special_tokens = 2
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: PieceVocabulary) -> None:
         """Create the index of pieces. The call takes about 0.1 seconds.
 
         Args:

@@ -1,4 +1,4 @@
-"""Tokenizers of local models: the protocol, and tokenizers of the library ``tokenizers``."""
+"""Tokenizers of local models: the protocol, and tokenizers of the library "tokenizers"."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class TextTokenizer(Protocol):
 
 
 class LibraryTokenizer:
-    """Tokenizer of the library ``tokenizers``."""
+    """Tokenizer of the library "tokenizers"."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Wrap a tokenizer that neither truncates nor pads."""

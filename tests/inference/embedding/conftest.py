@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from app.inference.embedding.local_embedder import LocalEmbedder
     from app.inference.embedding.openai_embedder import OpenAIEmbedder
     from harness.protocol_servers.embedding import EmbeddingServer
-    from tests.inference.embedding.e5_reference import StoredFile
+    from tests.inference.embedding.e5_reference import StoredE5File
 
 EmbedderOpener = Callable[..., "OpenAIEmbedder"]
 
@@ -71,10 +71,10 @@ async def multilingual() -> AsyncIterator[LocalEmbedder]:
 
 
 @pytest.fixture(scope="session")
-def e5_stored() -> StoredFile:
-    from tests.inference.embedding.e5_reference import StoredFile
+def e5_stored() -> StoredE5File:
+    from tests.inference.embedding.e5_reference import StoredE5File
 
-    return StoredFile(find("multilingual-e5-small") / "e5-small-q4.bin")
+    return StoredE5File(find("multilingual-e5-small") / "e5-small-q4.bin")
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ Array = npt.NDArray[np.float64]
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
-class StoredFile:
+class StoredE5File:
     """The parts of the file: pieces and scores, the map of characters, and the tensors by name."""
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +74,7 @@ class StoredFile:
 class E5Reference:
     """BERT with 12 layers of 12 heads: the mean of the last states, with unit length, in double precision."""
 
-    def __init__(self, stored: StoredFile) -> None:
+    def __init__(self, stored: StoredE5File) -> None:
         self.stored = stored
         self.matrices = {
             name: stored.matrix(name, 1536 if name.endswith("fo.w") else 384)
@@ -116,7 +116,7 @@ class E5Reference:
         return result
 
 
-def build_library_tokenizer(stored: StoredFile) -> Tokenizer:
+def build_library_tokenizer(stored: StoredE5File) -> Tokenizer:
     """Build the tokenizer from the library's parts. The names of special tokens are no pieces here."""
     special = {0, 1, 2, 3, 250_001}
     pieces = [(f"\ue000{id_}" if id_ in special else piece, score) for id_, (piece, score) in enumerate(stored.pieces)]

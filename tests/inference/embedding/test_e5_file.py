@@ -9,7 +9,7 @@ import pytest
 
 from app.inference.embedding.e5_file import FILE_NAME
 from app.inference.embedding.weights import WeightsDamaged
-from tests.inference.embedding.e5_reference import StoredFile
+from tests.inference.embedding.e5_reference import StoredE5File
 
 if TYPE_CHECKING:
     from app.inference.embedding.e5_model import E5Model
@@ -79,7 +79,7 @@ def find_directory(raw: bytearray) -> int:
 
 
 @pytest.mark.parametrize("name", DAMAGES)
-def test_load_damaged_file_is_named(e5_stored: StoredFile, tmp_path: Path, name: str) -> None:
+def test_load_damaged_file_is_named(e5_stored: StoredE5File, tmp_path: Path, name: str) -> None:
     damage, message = DAMAGES[name]
     raw = bytearray(e5_stored.raw)
     damage(raw)
@@ -89,7 +89,7 @@ def test_load_damaged_file_is_named(e5_stored: StoredFile, tmp_path: Path, name:
 
 
 @pytest.mark.parametrize("size", [0, 3, 43, 60, 71, 100_000, 1_500_000, 4_000_000, 4_640_000, 40_000_000, 71_622_399])
-def test_load_truncated_file_is_damaged(e5_stored: StoredFile, tmp_path: Path, size: int) -> None:
+def test_load_truncated_file_is_damaged(e5_stored: StoredE5File, tmp_path: Path, size: int) -> None:
     (tmp_path / FILE_NAME).write_bytes(e5_stored.raw[:size])
     with pytest.raises(WeightsDamaged, match=FILE_NAME):
         load(tmp_path)

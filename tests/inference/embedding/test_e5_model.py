@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from tests.inference.embedding.e5_reference import E5Reference, StoredFile
+from tests.inference.embedding.e5_reference import E5Reference, StoredE5File
 
 if TYPE_CHECKING:
     from app.inference.embedding.e5_model import E5Model
@@ -66,7 +66,7 @@ def decode(entry: dict[str, str]) -> Any:
 
 
 @pytest.fixture(scope="session")
-def reference(e5_stored: StoredFile) -> E5Reference:
+def reference(e5_stored: StoredE5File) -> E5Reference:
     return E5Reference(e5_stored)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tokenizers import Tokenizer
 
-from app.inference.embedding.e5_file import Vocabulary
+from app.inference.embedding.e5_file import PieceVocabulary
 from app.inference.embedding.e5_tokenizer import (
     MAX_CACHED_WORDS,
     MAX_PART_CHARACTERS,
@@ -17,7 +17,7 @@ from app.inference.embedding.e5_tokenizer import (
     E5Tokenizer,
     normalize,
 )
-from tests.inference.embedding.e5_reference import StoredFile, build_library_tokenizer
+from tests.inference.embedding.e5_reference import StoredE5File, build_library_tokenizer
 
 if TYPE_CHECKING:
     from app.inference.embedding.e5_model import E5Model
@@ -58,7 +58,7 @@ def tokenizer(e5: "E5Model") -> E5Tokenizer:
 
 
 @pytest.fixture(scope="session")
-def library(e5_stored: StoredFile) -> Tokenizer:
+def library(e5_stored: StoredE5File) -> Tokenizer:
     return build_library_tokenizer(e5_stored)
 
 
@@ -79,7 +79,9 @@ def test_encode_random_characters_equals_library(tokenizer: E5Tokenizer, library
         assert tokenizer.encode(text, sys.maxsize) == library.encode(text).ids, ascii(text)
 
 
-def test_encode_joined_pieces_equals_library(tokenizer: E5Tokenizer, library: Tokenizer, e5_stored: StoredFile) -> None:
+def test_encode_joined_pieces_equals_library(
+    tokenizer: E5Tokenizer, library: Tokenizer, e5_stored: StoredE5File
+) -> None:
     """Words of random pieces have many competing ways to be cut."""
     generator = random.Random(5)
     pieces = [piece.lstrip("\u2581") for piece, _ in e5_stored.pieces[4:-1]]
@@ -93,7 +95,7 @@ def test_count_tokens_recorded_text_equals_other_implementation(tokenizer: E5Tok
     assert tokenizer.count_tokens([entry["text"]]) == [int(entry["tokens"]) - 2]
 
 
-def test_normalize_every_character_equals_stored_map(e5_stored: StoredFile) -> None:
+def test_normalize_every_character_equals_stored_map(e5_stored: StoredE5File) -> None:
     """The characters that differ have got a compatibility form in Unicode since the model was trained."""
     newer = {0x32FF, 0xFDD0, 0xFDD1, *range(0xA7F1, 0xA7F5), 0xAB69, 0x1F16C, 0x1F23B}
     newer |= {*range(0x10780, 0x107BB), *range(0x1CCD6, 0x1CCFA), *range(0x1FBF0, 0x1FBFA)}
@@ -169,7 +171,7 @@ def test_encode_more_words_than_cache_holds_returns_same_ids(tokenizer: E5Tokeni
 def test_find_best_pieces_prefers_highest_total_score() -> None:
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "\u2581", "a", "b", "ab", "\u2581ab", "<mask>"]
     scores = [0.0, 0.0, 0.0, 0.0, -1.0, -1.0, -1.0, -1.5, -2.6, 0.0]
-    tokenizer = E5Tokenizer(Vocabulary(pieces, scores))
+    tokenizer = E5Tokenizer(PieceVocabulary(pieces, scores))
     assert tokenizer.encode("ab", 10) == [0, 4, 7, 2]
     assert tokenizer.encode("ba", 10) == [0, 4, 6, 5, 2]
     assert tokenizer.encode("ac\U0001f9edb", 10) == [0, 4, 5, 3, 6, 2]
