@@ -2,8 +2,9 @@
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. The ``evaluate.py`` in it computes the figures. The
 arguments select sets: ``python -m benchmarks.quality mtrag-un chroma-dev --strategy-options '{"dense_weight": 0.5}'``.
-``--table`` prints the rows of docs/adr/0008-retrieval-defaults.md at the end. The exit code is 1 if a setting misses a
-target, and 2 if a set is missing.
+``--table`` prints the rows of docs/adr/0008-retrieval-defaults.md at the end. ``--models`` compares the local models on
+these sets and filings-dev, with paired 95 % intervals against the first model. ``--chunk-sizes 170,250,400`` compares
+sizes of a chunk at equal returned text. The exit code is 1 if a setting misses a target, and 2 if a set is missing.
 """
 
 import argparse
@@ -14,21 +15,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import httpx2
-from carrel_client import Client
 
 from app.cli.evaluation import corpus_upload
 from app.cli.evaluation.bootstrap_ci import Bootstrap
 from app.cli.evaluation.datasets import CorpusLine, EvaluationQuery, read_dataset
 from app.cli.evaluation.measures import parse_measure, score_documents, score_excerpts
-from app.cli.evaluation.runner import QueryResult
-from app.cli.evaluation.span_metrics import CorpusTexts, RetrievedChunk
-from harness.processes import RunningService, exit_on_sigterm, running_service, wait_until_ingested
+from app.cli.evaluation.span_metrics import CorpusTexts
+from app.inference.embedding.local_models import DEFAULT_MODEL
+from benchmarks.evaluation_sets import TOP_K, JsonObject, build_answers, run_queries, upload
+from benchmarks.local_model_runs import parse_names
+from benchmarks.model_quality import CHUNK_SIZE_SETS, MODEL_MEASURES, compare_chunk_sizes, compare_models
+from harness.processes import RunningService, exit_on_sigterm, running_service
 
 SETS = ("mtrag-un", "chroma-dev", "scifact")
 TARGETS = {
@@ -36,13 +35,10 @@ TARGETS = {
     "chroma-dev": {"excerpt_recall@5": 0.92, "excerpt_precision@5": 0.065},
     "scifact": {"ndcg@10": 0.73, "recall@100": 0.945},
 }
-TOP_K = {"mtrag-un": 100, "chroma-dev": 5, "scifact": 200}
 TABLE_HEAD = (
     "| set | chunking | search | passages | figures, with half their 95 % interval |",
     "| --- | --- | --- | --- | --- |",
 )
-UPLOAD_CONCURRENCY, SEARCH_CONCURRENCY = 8, 2
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,35 +47,6 @@ class MeasuredSetting:
 
     row: str
     missed_targets: Sequence[str]
-
-
-def upload(client: httpx2.Client, kb: str, corpus: Sequence[CorpusLine], chunking: JsonObject) -> dict[str, str]:
-    """Upload all documents, wait until they are searchable, and map their Carrel ids to the ids of the set."""
-    client.post("/v1/knowledge-bases", json={"name": kb, **chunking}).raise_for_status()
-    with Client(str(client.base_url), client.headers["Authorization"].removeprefix("Bearer ")) as carrel:
-        stored = corpus_upload.upload_corpus(carrel, kb, corpus, concurrency=UPLOAD_CONCURRENCY)
-        ids = {ours: document.id for ours, document in zip(stored, corpus, strict=True)}
-    wait_until_ingested(client, kb)
-    return ids
-
-
-def run_queries(
-    client: httpx2.Client, kb: str, queries: Sequence[EvaluationQuery], ids: dict[str, str], body: JsonObject
-) -> Iterator[JsonObject]:
-    """Yield the results of each query in the format that evaluate.py reads."""
-
-    def search(query: EvaluationQuery) -> JsonObject:
-        requested = {**query.search_body, "timeout_seconds": 60, **body}
-        reply = client.post(f"/v1/knowledge-bases/{kb}/search", json=requested)
-        reply.raise_for_status()
-        matches = [
-            {"document": ids[result["document"]["id"]], "text": result["text"], "score": result["score"]}
-            for result in reply.json()["results"]
-        ]
-        return {"query": query.id, "results": matches}
-
-    with ThreadPoolExecutor(SEARCH_CONCURRENCY) as pool:
-        yield from pool.map(search, queries)
 
 
 def compute_figures(data: Path, name: str, run: Sequence[JsonObject]) -> dict[str, float]:
@@ -97,13 +64,7 @@ def compute_half_intervals(
     name: str, run: Sequence[JsonObject], queries: Sequence[EvaluationQuery], corpus: Sequence[CorpusLine]
 ) -> dict[str, float]:
     """Return half the width of the bootstrap 95 % interval of each measure that has a target."""
-    answers = {
-        line["query"]: QueryResult(
-            documents=tuple(dict.fromkeys(result["document"] for result in line["results"])),
-            chunks=tuple(RetrievedChunk(result["document"], result["text"]) for result in line["results"]),
-        )
-        for line in run
-    }
+    answers = build_answers(run)
     measures = {aim: parse_measure(aim) for aim in TARGETS[name]}
     texts = CorpusTexts({document.id: document.text for document in corpus})
     values = score_documents(list(measures.values()), queries, answers)
@@ -180,13 +141,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--strategy-options", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--chunking", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--table", action="store_true", help="end with a table of all settings")
+    parser.add_argument("--models", nargs="?", const="all", metavar="NAMES", help="compare local models: names, or all")
+    parser.add_argument("--chunk-sizes", metavar="SIZES", help="compare sizes at equal returned text: 170,250,400")
     provided = parser.parse_args(arguments)
-    sets = provided.sets or SETS
+    compares = provided.models is not None or provided.chunk_sizes is not None
+    sets = provided.sets or list_default_sets(provided)
     data = os.environ.get("CARREL_EVAL_DATA")
-    missing = [name for name in sets if name not in SETS or not data or not (Path(data) / name).is_dir()]
+    allowed = MODEL_MEASURES if compares else SETS
+    missing = [name for name in sets if name not in allowed or not data or not (Path(data) / name).is_dir()]
     if not data or missing:
         sys.stderr.write(f"CARREL_EVAL_DATA does not name a directory with {', '.join(missing)}\n")
         return 2
+    if compares:
+        return print_comparison(Path(data), sets, provided)
     variants = [{"strategy_options": json.loads(options)} for options in provided.strategy_options] or [{}]
     chunkings = [{"chunking": json.loads(chunking)} for chunking in provided.chunking] or [{}]
     with running_service(None) as service:
@@ -194,6 +161,26 @@ def main(arguments: Sequence[str]) -> int:
     if provided.table:
         print("\n".join(["", *TABLE_HEAD, *(item.row for item in result)]))
     return compute_exit_code(result)
+
+
+def list_default_sets(provided: argparse.Namespace) -> Sequence[str]:
+    """Return the sets that are measured if the command names none."""
+    if provided.chunk_sizes is not None:
+        return CHUNK_SIZE_SETS
+    return SETS if provided.models is None else tuple(MODEL_MEASURES)
+
+
+def print_comparison(data: Path, sets: Sequence[str], provided: argparse.Namespace) -> int:
+    """Compare models, or chunk sizes, and print the table. Return 2 if a model or size cannot be measured, else 0."""
+    try:
+        models = parse_names(DEFAULT_MODEL if provided.models is None else provided.models)
+        sizes = [int(size) for size in (provided.chunk_sizes or "").split(",") if size]
+    except ValueError as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 2
+    compared = compare_chunk_sizes(data, sets, models, sizes) if sizes else compare_models(data, sets, models)
+    print(f"\n{compared}")
+    return 0
 
 
 if __name__ == "__main__":
