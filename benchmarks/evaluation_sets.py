@@ -23,6 +23,7 @@ from harness.processes import wait_until_ingested
 FILINGS = "filings-dev"
 # Number of passages that the usual measures of a set need.
 TOP_K = {"mtrag-un": 100, "chroma-dev": 5, "scifact": 200, FILINGS: 10}
+FILINGS_TIMEOUT_SECONDS = 900
 UPLOAD_CONCURRENCY, SEARCH_CONCURRENCY = 8, 2
 JsonObject = dict[str, Any]
 
@@ -109,7 +110,7 @@ class FilingsSet:
             files = {"file": (path.name, path.read_bytes())}
             reply = client.post(f"/v1/knowledge-bases/{kb}/documents", files=files).raise_for_status()
             ids[reply.json()["id"]] = path.name
-        wait_until_ingested(client, kb)
+        wait_until_ingested(client, kb, timeout_seconds=FILINGS_TIMEOUT_SECONDS)
         return ids
 
     def score(self, measure: str, run: Sequence[JsonObject]) -> ScoreByQuery:

@@ -127,16 +127,16 @@ def list_process_tree(root: int) -> list[ProcessUsage]:
         below |= more
 
 
-def wait_until_ingested(client: httpx2.Client, kb: str) -> None:
+def wait_until_ingested(client: httpx2.Client, kb: str, *, timeout_seconds: float = INGESTION_TIMEOUT_SECONDS) -> None:
     """Wait until all documents of a knowledge base are ingested.
 
     Args:
         client: Client of the service.
         kb: Name or id of the knowledge base.
+        timeout_seconds: Maximum time without a change. Long files need more than the default.
 
     Raises:
-        RuntimeError: A document failed, or the number of pending documents did not change for
-            ``INGESTION_TIMEOUT_SECONDS``.
+        RuntimeError: A document failed, or the number of pending documents did not change for ``timeout_seconds``.
     """
     url, left, end = f"/v1/knowledge-bases/{kb}/documents", -1, 0.0
     while left:
@@ -145,7 +145,7 @@ def wait_until_ingested(client: httpx2.Client, kb: str) -> None:
             len(client.get(url, params={"status": status, "limit": 200}).json()["items"])
             for status in ("queued", "parsing", "chunking", "embedding")
         )
-        end = time.monotonic() + INGESTION_TIMEOUT_SECONDS if left != before or left >= 200 else end
+        end = time.monotonic() + timeout_seconds if left != before or left >= 200 else end
         if time.monotonic() > end:
             raise RuntimeError(f"{left} documents of {kb} are not being ingested")
         time.sleep(0.2)
