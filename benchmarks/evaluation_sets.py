@@ -31,7 +31,7 @@ _TAG = re.compile(r"<[^<>]{0,1000}>")
 _BLANK = re.compile(r"[\s|*\\]+")
 
 
-class EvaluationSet(Protocol):
+class MeasuredSet(Protocol):
     """Documents, questions and judgements."""
 
     @property
@@ -118,12 +118,12 @@ class FilingsSet:
         scores = {}
         for line in run:
             rank = find_rank(line["results"][: parsed.cutoff], self.probes[line["query"]])
-            found = 1.0 if parsed.name == "recall" else 1 / math.log2((rank or 1) + 1)
-            scores[line["query"]] = found if rank else 0.0
+            value = 1.0 if parsed.name == "recall" else 1 / math.log2((rank or 1) + 1)
+            scores[line["query"]] = value if rank else 0.0
         return scores
 
 
-def read_set(data: Path, name: str) -> EvaluationSet:
+def read_set(data: Path, name: str) -> MeasuredSet:
     """Read an evaluation set.
 
     Args:

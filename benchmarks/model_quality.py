@@ -1,5 +1,6 @@
 """Quality of the local models side by side, and quality by the size of a chunk at equal returned text."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +11,7 @@ from tokenizers import Tokenizer
 from app.cli.evaluation.bootstrap_ci import Bootstrap
 from app.cli.evaluation.measures import ScoreByQuery
 from app.inference.embedding.local_models import DEFAULT_MODEL
-from benchmarks.evaluation_sets import FILINGS, TOP_K, EvaluationSet, JsonObject, read_set, run_queries
+from benchmarks.evaluation_sets import FILINGS, TOP_K, JsonObject, MeasuredSet, read_set, run_queries
 from benchmarks.local_model_runs import find_directory, format_head, join_row, service_with_model
 from harness.processes import RunningService
 
@@ -33,25 +34,33 @@ class SizeResult:
     scores: Mapping[int, ScoreByQuery] = field(default_factory=dict)
 
 
-def compare_models(data: Path, sets: Sequence[str], models: Sequence[str]) -> str:
+def compare_models(data: Path, sets: Sequence[str], models: Sequence[str], scores_file: Path | None) -> str:
     """Measure all models on all sets, and return a table with the differences to the first model.
 
     Args:
         data: Directory of the evaluation sets.
         sets: Names of the sets.
         models: Names of local models.
+        scores_file: JSON file with the scores by set, model and question, or None. Its scores are not measured again,
+            and new scores are added to it.
     """
-    evaluation_sets = [read_set(data, name) for name in sets]
-    scores: dict[str, dict[str, ScoreByQuery]] = {name: {} for name in sets}
+    existing = json.loads(scores_file.read_text()) if scores_file is not None and scores_file.exists() else {}
+    scores: dict[str, dict[str, ScoreByQuery]] = {name: existing.get(name, {}) for name in sets}
     for model in models:
+        missing = [read_set(data, name) for name in sets if model not in scores[name]]
+        if not missing:
+            continue
         with service_with_model(model) as service:
-            for each in evaluation_sets:
+            for each in missing:
                 scores[each.name][model] = measure_model(service, each)
                 print(f"{model}, {each.name}: {mean(scores[each.name][model].values()):.4f}", flush=True)
-    return "\n".join([format_head(["set", "measure", "questions", *models]), *format_model_rows(scores)])
+                if scores_file is not None:
+                    scores_file.write_text(json.dumps({**existing, **scores}))
+    chosen = {name: {model: by_model[model] for model in models} for name, by_model in scores.items()}
+    return "\n".join([format_head(["set", "measure", "questions", *models]), *format_model_rows(chosen)])
 
 
-def measure_model(service: RunningService, evaluation_set: EvaluationSet) -> ScoreByQuery:
+def measure_model(service: RunningService, evaluation_set: MeasuredSet) -> ScoreByQuery:
     """Upload a set, ask all questions with the default search, and return the score of each question."""
     name = evaluation_set.name
     with service.create_client() as client:
@@ -99,7 +108,7 @@ def compare_chunk_sizes(data: Path, sets: Sequence[str], models: Sequence[str], 
     return "\n".join(rows)
 
 
-def measure_size(service: RunningService, evaluation_set: EvaluationSet, size: int, tokenizer: Tokenizer) -> SizeResult:
+def measure_size(service: RunningService, evaluation_set: MeasuredSet, size: int, tokenizer: Tokenizer) -> SizeResult:
     """Upload a set with one chunk size, ask all questions, and score the text within each budget."""
     name, kb = evaluation_set.name, f"{evaluation_set.name}-{size}"
     with service.create_client() as client:
@@ -138,16 +147,16 @@ def cut_results(results: Sequence[JsonObject], budget: int, tokenizer: Tokenizer
         tokenizer: Tokenizer without truncation.
         min_share: Least share of the last result's tokens; a shorter rest is left out.
     """
-    kept: list[JsonObject] = []
+    returned: list[JsonObject] = []
     for result in results:
         ends = [end for _, end in tokenizer.encode(result["text"], add_special_tokens=False).offsets]
         if len(ends) > budget:
             if budget > min_share * len(ends):
-                kept.append({**result, "text": result["text"][: ends[budget - 1]]})
+                returned.append({**result, "text": result["text"][: ends[budget - 1]]})
             break
-        kept.append(result)
+        returned.append(result)
         budget -= len(ends)
-    return kept
+    return returned
 
 
 def count_tokens(text: str, tokenizer: Tokenizer) -> int:

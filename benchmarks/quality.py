@@ -3,8 +3,9 @@
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. The ``evaluate.py`` in it computes the figures. The
 arguments select sets: ``python -m benchmarks.quality mtrag-un chroma-dev --strategy-options '{"dense_weight": 0.5}'``.
 ``--table`` prints the rows of docs/adr/0008-retrieval-defaults.md at the end. ``--models`` compares the local models on
-these sets and filings-dev, with paired 95 % intervals against the first model. ``--chunk-sizes 170,250,400`` compares
-sizes of a chunk at equal returned text. The exit code is 1 if a setting misses a target, and 2 if a set is missing.
+these sets and filings-dev, with paired 95 % intervals against the first model. With ``--scores FILE`` an interrupted
+comparison continues. ``--chunk-sizes 170,250,400`` compares sizes of a chunk at equal returned text. The exit code is 1
+if a setting misses a target, and 2 if a set is missing.
 """
 
 import argparse
@@ -142,6 +143,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--chunking", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--table", action="store_true", help="end with a table of all settings")
     parser.add_argument("--models", nargs="?", const="all", metavar="NAMES", help="compare local models: names, or all")
+    parser.add_argument("--scores", type=Path, metavar="FILE", help="scores of --models to continue with, as JSON")
     parser.add_argument("--chunk-sizes", metavar="SIZES", help="compare sizes at equal returned text: 170,250,400")
     provided = parser.parse_args(arguments)
     compares = provided.models is not None or provided.chunk_sizes is not None
@@ -178,7 +180,10 @@ def print_comparison(data: Path, sets: Sequence[str], provided: argparse.Namespa
     except ValueError as exc:
         sys.stderr.write(f"{exc}\n")
         return 2
-    compared = compare_chunk_sizes(data, sets, models, sizes) if sizes else compare_models(data, sets, models)
+    if sizes:
+        compared = compare_chunk_sizes(data, sets, models, sizes)
+    else:
+        compared = compare_models(data, sets, models, provided.scores)
     print(f"\n{compared}")
     return 0
 

@@ -1,5 +1,7 @@
 """Results within a budget of tokens, and the tables that compare models and chunk sizes."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from benchmarks.local_model_runs import parse_names
 from benchmarks.model_quality import (
     BUDGETS,
     SizeResult,
+    compare_models,
     count_tokens,
     cut_results,
     format_model_rows,
@@ -71,6 +74,14 @@ def test_format_model_rows_compare_each_model_with_the_first() -> None:
     assert rows == ["| scifact | ndcg@10 | 1 | 1.000 | 0.500 (-0.500, -0.500 to -0.500) |"]
 
 
+def test_compare_models_with_all_scores_in_a_file_measures_nothing(tmp_path: Path) -> None:
+    scores = {"scifact": {"two": {"a": 0.5}, "one": {"a": 1.0}, "other": {"a": 0.0}}, "mtrag-un": {}}
+    (tmp_path / "scores.json").write_text(json.dumps(scores))
+    table = compare_models(tmp_path / "no-data", ["scifact"], ["one", "two"], tmp_path / "scores.json")
+    assert table.splitlines()[0] == "| set | measure | questions | one | two |"
+    assert table.splitlines()[2:] == ["| scifact | ndcg@10 | 1 | 1.000 | 0.500 (-0.500, -0.500 to -0.500) |"]
+
+
 def test_format_size_rows_compare_each_size_with_the_first() -> None:
     by_size = {
         size: SizeResult(9, 12.4, {budget: {"a": score} for budget in BUDGETS})
@@ -89,7 +100,7 @@ def test_parse_names_of_an_unknown_model_fails(names: str) -> None:
 
 @pytest.mark.parametrize("options", [["--models", "unheard-of"], ["--chunk-sizes", "170,large"]])
 def test_quality_bench_wrong_comparison_exits_with_2(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], options: list[str]
 ) -> None:
     for name in ("scifact", "chroma-dev", "mtrag-un", "filings-dev"):
         (tmp_path / name).mkdir()
