@@ -16,6 +16,7 @@ import onnxruntime
 from tokenizers import Tokenizer
 
 from app.inference.onnx_directory import LocalModelRefused, ModelDirectory, make_printable
+from app.inference.onnx_session import create_session_options
 
 DEFAULT_MAX_TOKENS = 512
 """Maximum number of tokens of a pair, if the settings have none. The model's own limit applies if it is lower."""
@@ -278,11 +279,8 @@ def _has_spread(rows: Sequence[Sequence[float]]) -> bool:
 
 
 def _create_session(model_file: Path) -> onnxruntime.InferenceSession:
-    """Create one session for all threads: with one intra-op thread each ``run`` stays on its caller's thread."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    options.log_severity_level = SILENT
+    options = create_session_options()
+    options.log_severity_level = SILENT  # the refusal has the message
     with _refuse_failures(make_printable(model_file), "cannot be loaded"):
         return onnxruntime.InferenceSession(str(model_file), options, providers=["CPUExecutionProvider"])
 

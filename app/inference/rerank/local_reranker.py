@@ -48,14 +48,14 @@ class LocalReranker:
             location: Directory of the model, or one of several ONNX files in it.
             max_tokens: Maximum number of tokens of a pair; None uses the model's limit, at most 512.
             max_characters: Number of characters to which texts are cut.
-            threads: Number of threads; None uses the number of cores, at most four.
+            threads: Number of threads; None leaves one core free for requests, and uses at most four.
 
         Raises:
             LocalModelRefused: The directory or its model is not usable.
         """
         directory = open_model_directory(location)
         encoder = CrossEncoder.load(directory, max_tokens)
-        thread_count = threads or min(len(os.sched_getaffinity(0)), MAX_THREADS)
+        thread_count = threads or min(max(1, len(os.sched_getaffinity(0)) - 1), MAX_THREADS)
         return cls(directory.name, encoder, max_characters=max_characters, threads=thread_count)
 
     @property
