@@ -27,7 +27,8 @@ EXEMPT_FILES = {"scripts/check_words.py", "scripts/forbidden_words.txt", "tests/
 EXEMPT_DIRECTORIES = ("app/api/api_docs/static/", "samples/", "LICENSE", "scripts/handbook.txt")
 # String literals there are inputs and expected outputs, not messages.
 DATA_DIRECTORIES = (
-    "tests/", "harness/", "proofs/", "benchmarks/", "scripts/", "migrations/", "app/lexical/stop_words.py"
+    "tests/", "harness/", "proofs/", "benchmarks/", "scripts/", "migrations/", "app/lexical/stop_words.py",
+    "app/lexical/function_words.py",
 )  # fmt: skip
 # Constants with instructions for a chat model: a change of their words changes its answers.
 PROMPT_NAME = re.compile(r"(?:^|_)(?:TASK|RULES)$")

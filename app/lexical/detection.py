@@ -1,7 +1,7 @@
 """Language detection with py3langid, which is pure Python because texts are untrusted (docs/adr/0009)."""
 
 from functools import lru_cache
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +23,12 @@ _LANGUAGES = {
     "ru": "russian", "sr": "serbian", "st": "sesotho", "sv": "swedish", "ta": "tamil", "th": "thai", "tr": "turkish",
     "wuu": "chinese", "yue": "chinese", "zh": "chinese",
 }  # fmt: skip
+# Languages without an analyzer whose texts are often uploaded.
+_OTHER_LANGUAGES = {
+    "af": "afrikaans", "bs": "bosnian", "cy": "welsh", "gl": "galician", "hr": "croatian", "is": "icelandic",
+    "lv": "latvian", "ms": "malay", "nb": "norwegian", "sk": "slovak", "sl": "slovenian", "sq": "albanian",
+    "sw": "swahili", "tl": "filipino", "vi": "vietnamese",
+}  # fmt: skip
 _load_lock = Lock()
 
 
@@ -37,10 +43,40 @@ def detect_language(text: str) -> str | None:
     Returns:
         A language that has an analyzer; None if no such language is likely enough.
     """
+    code, probability = classify_text(sample_text(text))
+    return _LANGUAGES.get(code) if probability >= MIN_PROBABILITY else None
+
+
+def classify_text(text: str) -> tuple[str, float]:
+    """Return the most probable language of a whole text, by its ISO 639 code, and its probability."""
     with _load_lock:  # two threads must not both load the model
         identifier = _load_identifier()
-    code, probability = identifier.classify(sample_text(text))
-    return _LANGUAGES.get(code) if probability >= MIN_PROBABILITY else None
+    code, probability = identifier.classify(text)
+    return str(code), float(probability)
+
+
+def get_language_name(code: str) -> str | None:
+    """Return the name of a language by its ISO 639 code, also if it has no analyzer; None if the code is not known."""
+    return _LANGUAGES.get(code) or _OTHER_LANGUAGES.get(code)
+
+
+def is_detector_loaded() -> bool:
+    """Return whether the detector can classify a text at once."""
+    return _load_identifier.cache_info().currsize > 0
+
+
+def load_detector_in_thread() -> None:
+    """Begin to load the detector, so that a later text can be classified. The call returns at once."""
+    if not is_detector_loaded() and _load_lock.acquire(blocking=False):  # otherwise another thread loads it
+        Thread(target=_load_and_release, name="language-detector", daemon=True).start()
+
+
+def _load_and_release() -> None:
+    """Load the detector in a thread that was given the lock."""
+    try:
+        _load_identifier()
+    finally:
+        _load_lock.release()
 
 
 def sample_text(text: str) -> str:

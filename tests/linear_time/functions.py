@@ -77,6 +77,7 @@ from app.lexical.languages import (
     tokenize_query,
 )
 from app.lexical.numbers import list_number_terms, list_spaced_numbers
+from app.lexical.text_language import identify_language
 from app.lexical.word_patterns import is_camel, split_bigrams
 from app.object_store import content_disposition
 from app.retrieval.conversation import build_conversation_queries
@@ -384,6 +385,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.lexical.numbers": {"list_spaced_numbers": list_spaced_numbers, "list_number_terms": list_number_terms},
     "app.lexical.word_patterns": {"is_camel": is_camel, "split_bigrams": split_bigrams},
     "app.lexical.detection": {"document_language": lambda text: resolve_document_language("auto", text)},
+    "app.lexical.text_language": {"identify_language": identify_language},
     "app.lexical.languages": {
         "query_tokens": lambda text: tokenize_query(["english", "german", "french"], text),
         "meaningful": lambda text: remove_stop_words("english", text),
