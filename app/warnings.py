@@ -98,6 +98,12 @@ class WarningCode(StrEnum):
     TABLE_HEADS_OMITTED = "table_heads_omitted", "Parts of tables do not repeat the column names of their table."
     TITLE_SHORTENED = "title_shortened", "The title was too long; its rest became a paragraph."
 
+    # Documents, previews and searches.
+    LANGUAGE_NOT_SUPPORTED = (
+        "language_not_supported",
+        "The embedding model reads only English, and the document or the query is in another language.",
+    )
+
     # Searches: queries and their vectors.
     EMBEDDING_QUOTA_EXCEEDED = "embedding_quota_exceeded", "The day's embedding tokens are used up."
     EMBEDDING_UNAVAILABLE = "embedding_unavailable", "The embedding model did not embed the queries in time."

@@ -42,6 +42,8 @@ from app.ingestion.types import NoTextFound, ParsedDocument
 from app.ingestion.version_repository import PendingVersion, VersionRepository
 from app.jobs.queue import JobQueue
 from app.knowledge_bases.generation_repository import GenerationRepository
+from app.knowledge_bases.model_choice import ModelChooser
+from app.knowledge_bases.model_language import build_document_warning
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import PURGE_JOB
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseView
@@ -135,6 +137,8 @@ class IngestionPipeline:
                     )
                 if is_building:
                     await self._update_building_generation(db, document)
+                elif kb.index.chooses_model and _has_language_warning(indexed):
+                    await self._choose_model(db, document)
         except VersionSuperseded:
             return
 
@@ -210,12 +214,17 @@ class IngestionPipeline:
         self, document: DocumentRow, kb: KnowledgeBaseView, chunked: ChunkedDocument, embedded: EmbeddedChunks
     ) -> IndexedDocument:
         language, entries = await asyncio.to_thread(_build_lexical_entries, kb, chunked)
+        language_warnings = await asyncio.to_thread(self._list_language_warnings, kb, chunked)
         image_rows = await store_images(self.objects, document, chunked.images) if chunked.images else {}
         return IndexedDocument(
             tree=chunked.tree,
             title=chunked.title,
             page_count=chunked.page_count,
-            warnings=[*chunked.warnings, *_list_rejection_warnings(embedded.rejected, len(chunked.texts))],
+            warnings=[
+                *chunked.warnings,
+                *language_warnings,
+                *_list_rejection_warnings(embedded.rejected, len(chunked.texts)),
+            ],
             drafts=chunked.drafts,
             token_counts=chunked.token_counts,
             vectors=embedded.vectors,
@@ -278,6 +287,18 @@ class IngestionPipeline:
             await record_usage(session, db, embedder, usage, key_id=budget.key_id, chunks=len(indexed.drafts))
         return any(row.is_building for row in locked_indexes.values())
 
+    def _list_language_warnings(self, kb: KnowledgeBaseView, chunked: ChunkedDocument) -> list[ServiceWarning]:
+        """Return a warning if the embedding model does not read the language of the document."""
+        warning = build_document_warning(chunked.tree.text, kb.index.identity["model"], self.embedders, kb)
+        return [] if warning is None else [warning]
+
+    async def _choose_model(self, db: TenantDatabase, document: DocumentRow) -> None:
+        """Reindex the knowledge base with the multilingual model if needed. After a failure the next document does."""
+        try:
+            await ModelChooser(db, self.embedders, self.queue).choose_model(document.kb_id)
+        except (AppError, DBAPIError) as exc:
+            logger.info("knowledge_base.model_not_chosen", knowledge_base=str(document.kb_id), error=exc)
+
     async def _update_building_generation(self, db: TenantDatabase, document: DocumentRow) -> None:
         """Add the document to the generation that a reindex is building. After a failure the reindex job adds it."""
         try:
@@ -319,6 +340,10 @@ def _list_rejection_warnings(rejected: Collection[int], total: int) -> list[Serv
         return []
     message = f"The embedding model refused {len(rejected)} of {total} chunks; only the lexical retriever finds them."
     return [ServiceWarning(WarningCode.CHUNKS_NOT_EMBEDDED, message)]
+
+
+def _has_language_warning(indexed: IndexedDocument) -> bool:
+    return any(warning.code == WarningCode.LANGUAGE_NOT_SUPPORTED for warning in indexed.warnings)
 
 
 def _drop_enforced_metadata(indexed: IndexedDocument, enforced_metadata: Mapping[str, object]) -> IndexedDocument:

@@ -10,7 +10,7 @@ from app.http_sources.allowlist import SourceAllowlist
 from app.ids import generate_id
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.model_registry import Embedders
-from app.knowledge_bases.types import Chunking
+from app.knowledge_bases.types import Chunking, KnowledgeBaseView, ReindexOptions
 from app.lexical.languages import get_analyzer_id
 from app.lexical.weights import K1, B
 
@@ -24,11 +24,32 @@ class IndexSettings:
     strategies: Collection[str]
     source_allowlist: SourceAllowlist
 
-    def build_index(self, tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
-        """Return an empty live search index for a model."""
-        identity = {**asdict(model), "analyzer": get_analyzer_id(language), "k1": K1, "b": B}
-        dim = model.dimensions
-        return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=generate_id(), identity=identity, dim=dim, state="live")
+
+AUTOMATIC_MODEL = "automatic_model"
+"""Setting of a live search index whose model no request named, so that the service may choose it by the documents."""
+
+
+def build_index(tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
+    """Return an empty live search index for a model."""
+    identity = {**asdict(model), "analyzer": get_analyzer_id(language), "k1": K1, "b": B}
+    dim = model.dimensions
+    return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=generate_id(), identity=identity, dim=dim, state="live")
+
+
+def build_next_index(kb: KnowledgeBaseView, options: ReindexOptions, model: EmbeddingIdentity) -> SearchIndex:
+    """Return the row of the next generation of a knowledge base. It has no documents yet.
+
+    Args:
+        kb: The knowledge base.
+        options: The chunking and the language that change.
+        model: Identity of the embedding model of the generation.
+    """
+    chunking, language = options.chunking or kb.chunking, options.language or kb.row.language
+    index = build_index(kb.row.tenant_id, kb.row.id, language, model)
+    index.state = "building"
+    index.avgdl = kb.index.avgdl  # an estimate until the new average is known
+    index.settings = {"chunking": asdict(chunking), "language": language}
+    return index
 
 
 def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedder) -> None:

@@ -1,7 +1,7 @@
 """Reindex of a knowledge base while its live search index stays in use: start, cancel and roll back."""
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from app.db.session import Session, TenantDatabase
 from app.inference.embedding import Embedder
 from app.jobs.queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.generation_repository import GenerationRepository
-from app.knowledge_bases.index_settings import check_chunking
+from app.knowledge_bases.index_settings import build_next_index, check_chunking
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import (
@@ -61,14 +61,12 @@ class ReindexService:
             repository = GenerationRepository(session, self.db.tenant_id)
             building = await repository.find_building(kb.row.id)
             if building is None:
-                await repository.add(new_index)
-                await repository.begin_build(new_index.id)
-                await self._enqueue_build(session, new_index.id)
+                await start_build(session, self.queue, self.db.tenant_id, new_index)
                 await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX, kb)
             elif not _is_same_build(new_index, building):
                 raise ReindexInProgress
             elif not await repository.has_active_job(building):
-                await self._enqueue_build(session, building.id)
+                await _enqueue_build(session, self.queue, self.db.tenant_id, building.id)
                 await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX, kb)
             return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
 
@@ -110,7 +108,7 @@ class ReindexService:
                 raise IndexMismatch(f"The former search index needs the model {model!r}. Configure it, or reindex.")
             if building is None:
                 await repository.begin_build(index_id)
-            await self._enqueue_build(session, index_id)
+            await _enqueue_build(session, self.queue, self.db.tenant_id, index_id)
             await self._record(session, AuditAction.KNOWLEDGE_BASE_REINDEX_ROLLBACK, kb)
             return await KnowledgeBaseRepository(session, self.db.tenant_id).add_counts(kb, reader=None)
 
@@ -155,13 +153,8 @@ class ReindexService:
         """Return the row of the next generation. Raises InvalidInputError."""
         settings = self.knowledge_bases.settings
         embedder = self._select_embedder(kb, options)
-        chunking, language = options.chunking or kb.chunking, options.language or kb.row.language
-        check_chunking(chunking, settings, embedder)
-        new_index = settings.build_index(self.db.tenant_id, kb.row.id, language, embedder.identity)
-        new_index.state = "building"
-        new_index.avgdl = kb.index.avgdl  # an estimate until the new average is known
-        new_index.settings = {"chunking": asdict(chunking), "language": language}
-        return new_index
+        check_chunking(options.chunking or kb.chunking, settings, embedder)
+        return build_next_index(kb, options, embedder.identity)
 
     def _select_embedder(self, kb: KnowledgeBaseView, options: ReindexOptions) -> Embedder:
         """Return the requested embedder, or by default the live search index's embedder if it is configured."""
@@ -170,16 +163,27 @@ class ReindexService:
             return embedders.find_by_identity(kb.index.identity) or embedders.default
         return embedders.get_by_name(options.model, options.dimensions)
 
-    async def _enqueue_build(self, session: Session, index_id: UUID) -> None:
-        """Enqueue the build with interactive priority, because a caller waits for its start."""
-        job_id = await self.queue.enqueue(
-            session,
-            REINDEX_JOB,
-            tenant_id=self.db.tenant_id,
-            payload={"index": str(index_id)},
-            priority=INTERACTIVE,
-        )
-        await GenerationRepository(session, self.db.tenant_id).assign_job(index_id, job_id)
+
+async def start_build(session: Session, queue: JobQueue, tenant_id: UUID, new_index: SearchIndex) -> None:
+    """Add a generation to a knowledge base that is locked and builds no other generation, and start its build by a job.
+
+    Args:
+        session: The transaction that has locked the knowledge base.
+        queue: Job queue.
+        tenant_id: The tenant.
+        new_index: Row of the generation.
+    """
+    repository = GenerationRepository(session, tenant_id)
+    await repository.add(new_index)
+    await repository.begin_build(new_index.id)
+    await _enqueue_build(session, queue, tenant_id, new_index.id)
+
+
+async def _enqueue_build(session: Session, queue: JobQueue, tenant_id: UUID, index_id: UUID) -> None:
+    """Enqueue the build with interactive priority, because a caller waits for its start."""
+    payload = {"index": str(index_id)}
+    job_id = await queue.enqueue(session, REINDEX_JOB, tenant_id=tenant_id, payload=payload, priority=INTERACTIVE)
+    await GenerationRepository(session, tenant_id).assign_job(index_id, job_id)
 
 
 def _is_same_build(new_index: SearchIndex, building: Generation) -> bool:

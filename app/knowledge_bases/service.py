@@ -20,7 +20,13 @@ from app.http_sources.types import HttpSource
 from app.http_sources.validation import check_source
 from app.ids import decode_id, generate_id
 from app.jobs.queue import INTERACTIVE, JobQueue
-from app.knowledge_bases.index_settings import IndexSettings, check_chunking, require_valid_choice
+from app.knowledge_bases.index_settings import (
+    AUTOMATIC_MODEL,
+    IndexSettings,
+    build_index,
+    check_chunking,
+    require_valid_choice,
+)
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.soft_delete_repository import SoftDeleteRepository
@@ -32,7 +38,7 @@ from app.knowledge_bases.types import (
     KnowledgeBaseView,
     NewKnowledgeBase,
 )
-from app.lexical.languages import get_analyzer_id
+from app.lexical.languages import AUTO, get_analyzer_id
 from app.principal import Principal
 from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptOwner
@@ -372,7 +378,10 @@ async def _insert_knowledge_base(
         routing_texts=texts,
     )
     model = settings.embedders.get_by_name(new.model, new.dimensions).identity
-    await repository.add(row, settings.build_index(repository.tenant_id, row.id, new.language, model))
+    index = build_index(repository.tenant_id, row.id, new.language, model)
+    if new.model is None and new.dimensions is None and new.language == AUTO:
+        index.settings = {AUTOMATIC_MODEL: True}
+    await repository.add(row, index)
     return replace(await _reload_view(repository, row.id), routing_texts=texts)
 
 

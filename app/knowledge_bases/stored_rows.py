@@ -56,7 +56,8 @@ class StoredKnowledgeBase:
 class LiveIndex:
     """Search index that searches read and ingestion writes; ``identity`` names the model and settings that made it.
 
-    ``languages`` are the languages of its documents, if each document has its own language.
+    ``languages`` are the languages of its documents, if each document has its own language. ``chooses_model`` says
+    whether the service may choose another model by the language of the first documents.
     """
 
     id: UUID
@@ -67,3 +68,4 @@ class LiveIndex:
     skip_reason: str | None
     index_bytes: int
     languages: list[str]
+    chooses_model: bool = False

@@ -26,6 +26,7 @@ from app.retrieval import time_budget
 from app.retrieval.costs import SearchCosts
 from app.retrieval.federation import FederatedSearch
 from app.retrieval.fusion.merge_sources import fuse_sources
+from app.retrieval.language_check import warn_unread_languages
 from app.retrieval.plan import SearchPlan, resolve_queries
 from app.retrieval.preview_search import HybridPreviewSearch
 from app.retrieval.query_embedding import (
@@ -315,6 +316,7 @@ class RetrievalService:
                 context.search_run.add_notice(ServiceWarning(WarningCode.ANALYZER_MISMATCH, message))
         if strategy.name == "lexical":
             return
+        warn_unread_languages(queries, targets, self.embedders, context.search_run)
         for target in targets:
             warn_dimensions(queries, context.search_run, name=target.kb.display_name, size=target.kb.index.dim)
         vector_queries = [query for query in queries if query.vector is not None]

@@ -40,7 +40,7 @@ def show(name: Name, as_json: AsJson = False, url: Url = None, key: Key = None) 
 def create(
     name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits, - and _.")],
     title: Annotated[str | None, typer.Option(help="Title for people.")] = None,
-    language: Annotated[str | None, typer.Option(help="Language of the documents. Default: auto.")] = None,
+    language: Annotated[str | None, typer.Option(help="Language of the documents, or auto. Default: english.")] = None,
     settings: Settings = None,
     as_json: AsJson = False,
     url: Url = None,

@@ -24,8 +24,9 @@ from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.preview.parse_quality import ParseQuality, measure_quality
 from app.ingestion.tree import build_tree
 from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoTextFound, ParsedDocument, ParserTimeout
+from app.knowledge_bases.model_language import build_document_warning
 from app.knowledge_bases.service import KnowledgeBaseService
-from app.knowledge_bases.types import Chunking
+from app.knowledge_bases.types import Chunking, KnowledgeBaseView
 from app.quotas.token_budget import TokenBudget
 from app.threads import run_in_thread
 from app.warnings import ServiceWarning
@@ -190,7 +191,8 @@ class PreviewService:
             return await self._create_preview(received, replace(options, encoding="utf-8"), received.declared_type)
 
     async def _create_preview(self, received: ReceivedFile, options: PreviewOptions, media_type: str | None) -> Preview:
-        chunking, embedder = await self._resolve_settings(options)
+        kb = None if options.knowledge_base is None else await self.knowledge_bases.find(options.knowledge_base)
+        chunking, embedder = self._resolve_settings(options, kb)
         context = self.context
         needs_images = context.describes_images or embedder.image_embedder is not None
         with context.slots.acquire(self.db.tenant_id):
@@ -211,12 +213,14 @@ class PreviewService:
             budget = TokenBudget.from_principal(self.db, self.knowledge_bases.principal)
             record_tokens = partial(record_chunker_usage, budget, embedder)
             async with create_chunk_tools(embedder, record_tokens=record_tokens, check_budget=budget.check) as tools:
-                return await run_in_thread(_build_preview, parsed, media_type, chunking, tools)
+                preview = await run_in_thread(_build_preview, parsed, media_type, chunking, tools)
+        model = embedder.identity.model
+        warning = await run_in_thread(build_document_warning, preview.tree.text, model, context.embedders, kb)
+        return preview if warning is None else replace(preview, warnings=[*preview.warnings, warning])
 
-    async def _resolve_settings(self, options: PreviewOptions) -> tuple[Chunking, Embedder]:
+    def _resolve_settings(self, options: PreviewOptions, kb: KnowledgeBaseView | None) -> tuple[Chunking, Embedder]:
         """Return the chunking and the embedder, both of the knowledge base if one is named."""
-        if options.knowledge_base is not None:
-            kb = await self.knowledge_bases.find(options.knowledge_base)
+        if kb is not None:
             return kb.chunking, kb.get_embedder(self.context.embedders)
         chunking = options.chunking or Chunking()
         if chunking.strategy not in load_chunkers():

@@ -8,9 +8,11 @@ from uuid import UUID
 from app.db.session import Session
 from app.db.statements import parse_statement
 from app.ingestion.reindex.repository import RebuildingRepository
+from app.knowledge_bases.model_language import is_english_only
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import Generation
 from app.lexical.languages import AUTO
+from app.warnings import WarningCode
 
 BATCH_SIZE = 1000
 
@@ -51,7 +53,8 @@ class SwapRepository:
     async def swap(self) -> None:
         """Make the generation the live one, and retain the previous one for a rollback.
 
-        The knowledge base gets the chunking and the language of the generation.
+        The knowledge base gets the chunking and the language of the generation. Warnings that the former model does
+        not read a document are removed if nothing is known to limit the languages of the new model.
         """
         settings = self.generation.settings
         values = {**self._params, "chunking": json.dumps(settings["chunking"]), "language": settings["language"]}
@@ -61,6 +64,9 @@ class SwapRepository:
         await self._update_chunk_counts()
         if self.generation.language != AUTO:
             await self.session.fetch_rows(_SET_LANGUAGE, values)
+        if not is_english_only(self.generation.identity["model"]):
+            code = WarningCode.LANGUAGE_NOT_SUPPORTED.value
+            await self.session.fetch_rows(_REMOVE_WARNINGS, {**self._params, "code": code})
 
     async def _update_chunk_counts(self) -> None:
         """Set the number of chunks of each document to its number of chunks in the new generation."""
@@ -95,6 +101,12 @@ update knowledge_base set chunking = :chunking::jsonb, language = :language, upd
 _SET_LANGUAGE = parse_statement("""
 update document set language = :language
  where tenant_id = :t and kb_id = :kb and live_version is not null and language is distinct from :language""")
+_REMOVE_WARNINGS = parse_statement("""
+update document d
+   set warnings = (select coalesce(jsonb_agg(w.warning order by w.position), '[]')
+                     from jsonb_array_elements(d.warnings) with ordinality w(warning, position)
+                    where w.warning->>'code' is distinct from :code)
+ where tenant_id = :t and kb_id = :kb and warnings @> jsonb_build_array(jsonb_build_object('code', :code::text))""")
 _COUNT_CHUNKS = parse_statement("""
 select document_id, count(*) as chunks from chunk where tenant_id = :t and index_id = :i group by document_id""")
 _SET_COUNTS = parse_statement("""

@@ -1,0 +1,87 @@
+"""Languages of the embedding models, and warnings about texts in languages that a model does not read."""
+
+from app.inference.embedding import Embedder
+from app.inference.embedding.local_models import LOCAL_MODELS
+from app.inference.embedding.model_registry import Embedders
+from app.knowledge_bases.types import KnowledgeBaseView
+from app.lexical.text_language import TextLanguage, identify_language
+from app.warnings import ServiceWarning, WarningCode
+
+MULTILINGUAL_MODEL = "multilingual-e5-small"
+MAX_DOCUMENTS = 50
+"""Maximum number of documents of a knowledge base whose embedding model the service changes by itself."""
+
+_SETTING = f'`"embedding": {{"model": "{MULTILINGUAL_MODEL}"}}`'
+
+
+def is_english_only(model: str) -> bool:
+    """Return whether a model is a local model that reads only English. Nothing is known of other models."""
+    local_model = LOCAL_MODELS.get(model)
+    return local_model is not None and local_model.language == "english"
+
+
+def is_multilingual(model: str) -> bool:
+    """Return whether a model is a local model that reads many languages. Nothing is known of other models."""
+    local_model = LOCAL_MODELS.get(model)
+    return local_model is not None and local_model.language == "multilingual"
+
+
+def find_multilingual_embedder(embedders: Embedders) -> Embedder | None:
+    """Return the embedder of the multilingual local model; None if its weights are not on this machine."""
+    return next((embedder for embedder in embedders.all if embedder.identity.model == MULTILINGUAL_MODEL), None)
+
+
+def build_document_warning(
+    text: str, model: str, embedders: Embedders, kb: KnowledgeBaseView | None = None
+) -> ServiceWarning | None:
+    """Return the warning about a document that the embedding model does not read, or None.
+
+    The call takes a few milliseconds; the first one may take a second.
+
+    Args:
+        text: Text of the document.
+        model: Name of the embedding model.
+        embedders: All embedders, to say whether the multilingual model is available.
+        kb: Knowledge base of the document; None for a preview without a knowledge base.
+    """
+    language = identify_language(text) if is_english_only(model) else None
+    if language is None or language.is_english:
+        return None
+    is_available = find_multilingual_embedder(embedders) is not None
+    cure = _build_cure(is_available=is_available, is_automatic=kb is not None and kb.index.chooses_model)
+    return _build_warning("The document", language, f"the embedding model {model!r}", cure)
+
+
+def build_query_warning(text: str, kb: KnowledgeBaseView, embedders: Embedders) -> ServiceWarning | None:
+    """Return the warning about a query that the embedding model of a knowledge base does not read, or None.
+
+    The call never waits for the detector of languages, so that it takes about a millisecond.
+
+    Args:
+        text: Text of the query.
+        kb: A searched knowledge base.
+        embedders: All embedders, to say whether the multilingual model is available.
+    """
+    model = kb.index.identity["model"]
+    language = identify_language(text, can_wait=False) if is_english_only(model) else None
+    if language is None or language.is_english:
+        return None
+    cure = _build_cure(is_available=find_multilingual_embedder(embedders) is not None, is_automatic=False)
+    return _build_warning("The query", language, f"the embedding model {model!r} of {kb.display_name}", cure)
+
+
+def _build_warning(subject: str, language: TextLanguage, model: str, cure: str) -> ServiceWarning:
+    message = f"{subject} is probably in {language.name.title()}, but {model} reads only English. {cure}"
+    return ServiceWarning(WarningCode.LANGUAGE_NOT_SUPPORTED, message)
+
+
+def _build_cure(*, is_available: bool, is_automatic: bool) -> str:
+    if not is_available:
+        pull = f"Run `carrel models pull {MULTILINGUAL_MODEL}` and restart the service."
+        return f"{pull} Then reindex the knowledge base with {_SETTING}."
+    if is_automatic:
+        return (
+            f"The service changes the model to {MULTILINGUAL_MODEL!r} if most documents are not in English and there "
+            f"are at most {MAX_DOCUMENTS}. Otherwise reindex the knowledge base with {_SETTING}."
+        )
+    return f"Create the knowledge base with {_SETTING}, or reindex it with this model."
