@@ -1,8 +1,9 @@
-"""``make bench NAME=pdf-precision``: compare fp32 and int8 on a 100-page PDF: time, CPU and search results.
+"""``make bench NAME=pdf-models``: compare the local models on a PDF: time, CPU and search results.
 
-``CARREL_EVAL_DATA`` names the directory of evaluation sets. A service with each precision runs twice, in alternation;
-the times are medians. Every section title of the document is a query. "Own section" is the share of queries whose five
-results include a chunk of that section. "Same top five" is the overlap of the results of the two services.
+``CARREL_EVAL_DATA`` names the directory of evaluation sets. The arguments are PDF files, which are merged to one; by
+default a book of 117 pages. A service with each model runs twice, in alternation; the times are medians. Every section
+title of the document is a query. "Own section" is the share of queries whose five results include a chunk of that
+section. "Same top five" is the overlap with the results of the first model.
 """
 
 import os
@@ -12,44 +13,61 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx2
+import pymupdf
 
 from app.cli.runtime_state import read_credentials
 
 ROUNDS = 2
 TOP_K = 5
+MODELS = (("all-MiniLM-L6-v2", "fp32"), ("bge-small-en-v1.5", "int8"), ("all-MiniLM-L6-v2", "int8"))
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     provided = os.environ.get("CARREL_EVAL_DATA")
-    if not provided:
-        print("Set CARREL_EVAL_DATA to the directory of evaluation sets.")
+    if not provided and not arguments:
+        print("Set CARREL_EVAL_DATA to the directory of evaluation sets, or name PDF files.")
         return 2
-    pdf = Path(provided) / "torture" / "GeoTopo-komprimiert.pdf"
-    runs: dict[str, list[dict[str, Any]]] = {"fp32": [], "int8": []}
-    for _ in range(ROUNDS):
-        for precision, done in runs.items():
-            done.append(run(pdf, precision))
-    print("precision   seconds to searchable   CPU s of the worker   own section")
-    for precision, done in runs.items():
-        boundary = statistics.median(item["wall"] for item in done)
-        cpu = statistics.median(item["cpu"] for item in done)
-        print(f"{precision:9}   {boundary:21.1f}   {cpu:19.1f}   {done[0]['own']:11.3f}")
-    pairs = zip(runs["fp32"][0]["found"], runs["int8"][0]["found"], strict=True)
-    same = statistics.mean(len(a & b) / TOP_K for a, b in pairs)
-    print(f"{len(runs['fp32'][0]['found'])} queries, {runs['fp32'][0]['pages']} pages; same top five: {same:.3f}")
+    files = [Path(name) for name in arguments] or [Path(provided or "") / "torture" / "GeoTopo-komprimiert.pdf"]
+    runs: dict[tuple[str, str], list[dict[str, Any]]] = {model: [] for model in MODELS}
+    with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
+        pdf = merge_files(files, Path(folder) / "whole.pdf")
+        for _ in range(ROUNDS):
+            for model, done in runs.items():
+                done.append(run(pdf, *model))
+    print("model                      seconds to searchable   CPU s of the worker   own section   same top five")
+    baseline = runs[MODELS[0]][0]["found"]
+    for model, done in runs.items():
+        elapsed, cpu = (statistics.median(item[name] for item in done) for name in ("wall", "cpu"))
+        same = statistics.mean(len(a & b) / TOP_K for a, b in zip(baseline, done[0]["found"], strict=True))
+        name = f"{model[0]} {model[1]}"
+        print(f"{name:25}   {elapsed:20.1f}   {cpu:19.1f}   {done[0]['own']:11.3f}   {same:13.3f}")
+    print(f"{len(baseline)} queries, {runs[MODELS[0]][0]['pages']} pages")
     return 0
 
 
-def run(pdf: Path, precision: str) -> dict[str, Any]:
+def merge_files(files: Sequence[Path], target: Path) -> Path:
+    """Write the pages of all files to one file. A single file is returned as it is."""
+    if len(files) == 1:
+        return files[0]
+    with pymupdf.open() as whole:
+        for file in files:
+            with pymupdf.open(file) as document:
+                whole.insert_pdf(document)
+        whole.save(target)
+    return target
+
+
+def run(pdf: Path, model: str, precision: str) -> dict[str, Any]:
     """Start a service on an empty data directory, ingest the PDF, search, and stop the service."""
     with tempfile.TemporaryDirectory(prefix="carrel-bench-") as folder:
         data = Path(folder)
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
-        environment["CARREL_EMBEDDING_PRECISION"] = precision
+        environment |= {"CARREL_EMBEDDING_MODEL": model, "CARREL_EMBEDDING_PRECISION": precision}
         command = [sys.executable, "-m", "app.cli", "serve", "--port", "0", "--data-dir", str(data)]
         with (data / "log").open("wb") as log:
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
@@ -130,4 +148,4 @@ def measure_children_cpu(pid: int) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
