@@ -54,9 +54,9 @@ def merge_files(files: Sequence[Path], target: Path) -> Path:
     """Write the pages of all files to one file. A single file is returned as it is."""
     if len(files) == 1:
         return files[0]
-    with pymupdf.open() as whole:
+    with pymupdf.open() as whole:  # type: ignore[no-untyped-call]  # PyMuPDF ships no types
         for file in files:
-            with pymupdf.open(file) as document:
+            with pymupdf.open(file) as document:  # type: ignore[no-untyped-call]
                 whole.insert_pdf(document)
         whole.save(target)
     return target
