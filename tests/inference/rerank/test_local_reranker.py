@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
-from tokenizers import Tokenizer, processors
+from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
 
 from app.inference.onnx_directory import LocalModelRefused
 from app.inference.rerank import RerankUnavailable
@@ -22,6 +23,7 @@ from app.inference.rerank.cross_encoder import PairTemplate, compute_score
 from app.inference.rerank.factory import create_reranker
 from app.inference.rerank.local_reranker import LocalReranker
 from app.settings import RerankSettings
+from scripts.build_tiny_reranker import TinyRerankerOptions, build_model
 from tests.inference.onnx_models import build_external_weight
 from tests.inference.rerank.cross_encoders import (
     NUMBERS,
@@ -213,6 +215,32 @@ async def test_local_reranker_roberta_template_has_types_of_zero(tmp_path: Path)
     template = PairTemplate.from_tokenizer(tokenizer, "tern", "bird")
     assert template.special_ids == ((2,), (3, 3), (3,))
     assert template.join([7, 8], [9]) == ([2, 7, 8, 3, 3, 9, 3], [0] * 7)
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte-level-bpe", "bpe", "unigram", "words"])
+async def test_local_reranker_tokenizer_of_every_kind_is_read(tmp_path: Path, kind: str) -> None:
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    kinds: dict[str, tuple[Any, Any]] = {
+        "wordpiece": (models.WordPiece(unk_token="[UNK]"), trainers.WordPieceTrainer),
+        "byte-level-bpe": (models.BPE(), trainers.BpeTrainer),
+        "bpe": (models.BPE(unk_token="[UNK]"), trainers.BpeTrainer),
+        "unigram": (models.Unigram(), partial(trainers.UnigramTrainer, unk_token="[UNK]")),
+        "words": (models.WordLevel(unk_token="[UNK]"), trainers.WordLevelTrainer),
+    }
+    model, trainer = kinds[kind]
+    split: dict[str, Any] = {"byte-level-bpe": pre_tokenizers.ByteLevel(), "unigram": pre_tokenizers.Metaspace()}
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = split.get(kind, pre_tokenizers.Whitespace())
+    tokenizer.train_from_iterator(TEXTS * 5, trainer(vocab_size=400, special_tokens=special, show_progress=False))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    graph = build_model(tokenizer.get_vocab_size(), TinyRerankerOptions())
+    (tmp_path / "model.onnx").write_bytes(graph.SerializeToString())
+    scores = await score(load(tmp_path), "old harbour two piers", *TEXTS, "生 😀 unknown")
+    assert rank(scores)[0] == 2
+    assert len(scores) == 5
 
 
 def test_local_reranker_template_with_text_first_is_refused(tmp_path: Path) -> None:
