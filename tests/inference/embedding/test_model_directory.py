@@ -20,7 +20,7 @@ from tests.inference.embedding.conftest import find
 from tests.inference.embedding.test_minilm import TEXTS
 
 NOBODY: Any = None  # the store of rate limits, which these embedders do not have
-WORDS = ["[PAD]", "[UNK]", "desk", "invoice", "library", "thirty", "word", "a", "the", "is", "in", "."]
+WORDS = ["[PAD]", "[UNK]", "desk", "invoice", "library", "thirty", "word", "a", "the", "is", "in", ".", "days"]
 SHA12 = "6c9c6101a956"
 
 
