@@ -167,6 +167,10 @@ class WarningCode(StrEnum):
         "threshold_not_applied",
         "Results without a similarity were not compared with `score_threshold`.",
     )
+    THRESHOLD_NOT_CALIBRATED = (
+        "threshold_not_calibrated",
+        "The embedding model has no calibrated threshold, so `score_threshold` `auto` was not applied.",
+    )
     VECTORS_NOT_RETURNED = "vectors_not_returned", "`return_vectors` found no vectors, because a retriever failed."
 
     # Answers.

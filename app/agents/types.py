@@ -7,6 +7,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 from app.errors import NotFoundError
+from app.inference.embedding.search_defaults import RequestedThreshold
 from app.prompts.types import PromptSettings
 
 CitationStyle = Literal["none", "prefix"]
@@ -36,7 +37,7 @@ class BindingSettings(PromptSettings):
     filter: Mapping[str, Any] | None = None
     top_k: int | None = None
     max_top_k: int | None = None
-    score_threshold: float | None = None
+    score_threshold: RequestedThreshold | None = None
     max_messages: int | None = None
     timeout_seconds: float | None = None
     citations: CitationStyle = "none"

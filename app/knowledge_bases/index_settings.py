@@ -10,7 +10,8 @@ from app.http_sources.allowlist import SourceAllowlist
 from app.ids import generate_id
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.model_registry import Embedders
-from app.knowledge_bases.types import Chunking, KnowledgeBaseView, ReindexOptions
+from app.inference.embedding.search_defaults import get_search_defaults
+from app.knowledge_bases.types import Chunking, KnowledgeBaseView, RequestedChunking
 from app.lexical.languages import get_analyzer_id
 from app.lexical.weights import K1, B
 
@@ -36,20 +37,36 @@ def build_index(tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIde
     return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=generate_id(), identity=identity, dim=dim, state="live")
 
 
-def build_next_index(kb: KnowledgeBaseView, options: ReindexOptions, model: EmbeddingIdentity) -> SearchIndex:
+def build_next_index(
+    kb: KnowledgeBaseView, model: EmbeddingIdentity, *, chunking: Chunking, language: str
+) -> SearchIndex:
     """Return the row of the next generation of a knowledge base. It has no documents yet.
 
     Args:
         kb: The knowledge base.
-        options: The chunking and the language that change.
         model: Identity of the embedding model of the generation.
+        chunking: Chunking of the generation.
+        language: Language of the generation.
     """
-    chunking, language = options.chunking or kb.chunking, options.language or kb.row.language
     index = build_index(kb.row.tenant_id, kb.row.id, language, model)
     index.state = "building"
     index.avgdl = kb.index.avgdl  # an estimate until the new average is known
     index.settings = {"chunking": asdict(chunking), "language": language}
     return index
+
+
+def resolve_chunking(chunking: Chunking | RequestedChunking, embedder: Embedder) -> Chunking:
+    """Return the chunking for documents that a model embeds, with its default size if none is requested.
+
+    Args:
+        chunking: The chunking of a request.
+        embedder: The model. Its default is reduced to the number of tokens that it reads.
+    """
+    max_tokens = chunking.max_tokens
+    if max_tokens is None:
+        defaults = get_search_defaults(embedder.identity.model)
+        max_tokens = min(defaults.max_tokens, embedder.max_tokens - embedder.special_tokens)
+    return Chunking(chunking.strategy, max_tokens, chunking.overlap_tokens, chunking.options)
 
 
 def check_chunking(chunking: Chunking, settings: IndexSettings, embedder: Embedder) -> None:

@@ -16,7 +16,7 @@ from app.knowledge_bases.index_settings import AUTOMATIC_MODEL, build_next_index
 from app.knowledge_bases.model_language import MAX_DOCUMENTS, find_multilingual_embedder, is_english_only
 from app.knowledge_bases.reindex_service import start_build
 from app.knowledge_bases.repository import KnowledgeBaseRepository
-from app.knowledge_bases.types import KnowledgeBaseView, ReindexOptions
+from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
 from app.warnings import WarningCode
 
@@ -83,7 +83,7 @@ def _build_index(kb: KnowledgeBaseView, embedder: Embedder) -> SearchIndex:
     chunking = replace(
         kb.chunking, max_tokens=max_tokens, overlap_tokens=min(kb.chunking.overlap_tokens, max_tokens - 1)
     )
-    return build_next_index(kb, ReindexOptions(chunking=chunking), embedder.identity)
+    return build_next_index(kb, embedder.identity, chunking=chunking, language=kb.row.language)
 
 
 # At most ``limit`` documents are read, so that a large knowledge base costs no more than a small one.

@@ -11,7 +11,7 @@ from app.db.session import Session, TenantDatabase
 from app.inference.embedding import Embedder
 from app.jobs.queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.generation_repository import GenerationRepository
-from app.knowledge_bases.index_settings import build_next_index, check_chunking
+from app.knowledge_bases.index_settings import build_next_index, check_chunking, resolve_chunking
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import (
@@ -153,8 +153,10 @@ class ReindexService:
         """Return the row of the next generation. Raises InvalidInputError."""
         settings = self.knowledge_bases.settings
         embedder = self._select_embedder(kb, options)
-        check_chunking(options.chunking or kb.chunking, settings, embedder)
-        return build_next_index(kb, options, embedder.identity)
+        chunking = kb.chunking if options.chunking is None else resolve_chunking(options.chunking, embedder)
+        check_chunking(chunking, settings, embedder)
+        language = options.language or kb.row.language
+        return build_next_index(kb, embedder.identity, chunking=chunking, language=language)
 
     def _select_embedder(self, kb: KnowledgeBaseView, options: ReindexOptions) -> Embedder:
         """Return the requested embedder, or by default the live search index's embedder if it is configured."""

@@ -26,6 +26,7 @@ from app.knowledge_bases.index_settings import (
     build_index,
     check_chunking,
     require_valid_choice,
+    resolve_chunking,
 )
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.routing_settings import RoutingSettings
@@ -334,7 +335,7 @@ class KnowledgeBaseService:
         require_valid_choice(
             "strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy")
         )
-        check_chunking(new.chunking, self.settings, embedder)
+        check_chunking(resolve_chunking(new.chunking, embedder), self.settings, embedder)
         _check_metadata_filter(new.metadata_filter or {})
         get_analyzer_id(new.language)
         if new.source is not None:
@@ -362,6 +363,7 @@ async def _insert_knowledge_base(
     repository: KnowledgeBaseRepository, new: NewKnowledgeBase, settings: IndexSettings
 ) -> KnowledgeBaseView:
     routing, texts = new.routing.to_stored()
+    embedder = settings.embedders.get_by_name(new.model, new.dimensions)
     row = KnowledgeBaseRow(
         tenant_id=repository.tenant_id,
         id=generate_id(),
@@ -369,7 +371,7 @@ async def _insert_knowledge_base(
         title=new.title,
         description=new.description,
         language=new.language,
-        chunking=asdict(new.chunking),
+        chunking=asdict(resolve_chunking(new.chunking, embedder)),
         retrieval=asdict(new.retrieval),
         metadata_filter=new.metadata_filter or {},
         kind="documents" if new.source is None else "http",
@@ -377,8 +379,7 @@ async def _insert_knowledge_base(
         routing=routing,
         routing_texts=texts,
     )
-    model = settings.embedders.get_by_name(new.model, new.dimensions).identity
-    index = build_index(repository.tenant_id, row.id, new.language, model)
+    index = build_index(repository.tenant_id, row.id, new.language, embedder.identity)
     if new.model is None and new.dimensions is None and new.language == AUTO:
         index.settings = {AUTOMATIC_MODEL: True}
     await repository.add(row, index)

@@ -79,6 +79,16 @@ class Chunking:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestedChunking:
+    """Chunking of a request. If ``max_tokens`` is None, the default of the embedding model applies."""
+
+    strategy: str = "headered"
+    max_tokens: int | None = None
+    overlap_tokens: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Retrieval(PromptSettings):
     """Defaults of searches in a knowledge base.
 
@@ -102,7 +112,7 @@ class NewKnowledgeBase:
     language: str = "english"
     model: str | None = None
     dimensions: int | None = None
-    chunking: Chunking = Chunking()
+    chunking: Chunking | RequestedChunking = RequestedChunking()
     retrieval: Retrieval = Retrieval()
     metadata_filter: dict[str, Any] | None = None
     routing: RoutingSettings = field(default_factory=RoutingSettings)
@@ -115,7 +125,7 @@ class ReindexOptions:
 
     model: str | None = None
     dimensions: int | None = None
-    chunking: Chunking | None = None
+    chunking: Chunking | RequestedChunking | None = None
     language: str | None = None
 
 

@@ -24,6 +24,35 @@ class RetrieverPlan(NamedTuple):
     lexical: str
 
 
+class AutoThreshold(NamedTuple):
+    """Calibrated threshold of a knowledge base, for a request with the score threshold ``auto``.
+
+    Attributes:
+        knowledge_base: Name of the knowledge base.
+        is_shared: Whether the knowledge base belongs to the system tenant.
+        score_threshold: Minimum similarity of a hit; None if the model has no calibrated threshold.
+    """
+
+    knowledge_base: str
+    is_shared: bool
+    score_threshold: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reformulation:
+    """Query that a conversation was reformulated to.
+
+    Attributes:
+        query: Standalone query, which needs no earlier message.
+        analysis: Analysis of the conversation in words; empty if it was not requested.
+        related: Indexes of the messages that matter to the query.
+    """
+
+    query: str
+    analysis: str = ""
+    related: Sequence[int] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ExplainedIndex:
     """Explanation of the search of one knowledge base.
@@ -34,6 +63,8 @@ class ExplainedIndex:
         filter: Metadata filter with the enforced metadata.
         plan: Plan of the retrievers; None if a retriever failed, or for an HTTP source.
         source_queries: Queries that were sent to the HTTP source; None if the knowledge base is not of kind http.
+        dense_weight: Weight of the dense retriever; None if the strategy has no fusion, or for an HTTP source.
+        score_threshold: Minimum similarity of a hit; None for no limit.
     """
 
     knowledge_base: str
@@ -41,6 +72,8 @@ class ExplainedIndex:
     filter: Mapping[str, Any] | None
     plan: RetrieverPlan | None
     source_queries: Sequence[str] | None = None
+    dense_weight: float | None = None
+    score_threshold: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from app.retrieval.strategies import (
     resolve_stored_options,
     resolve_stored_strategy,
 )
-from app.retrieval.strategies.strategy import Strategy
+from app.retrieval.strategies.hybrid import HybridOptions, find_common_weight
+from app.retrieval.strategies.strategy import SearchTarget, Strategy
 from app.retrieval.transformers import (
     TransformerStep,
     create_default_steps,
@@ -172,6 +173,8 @@ class SearchPlan:
                 is_shared=target.kb.is_shared,
                 filter=target.effective_filter,
                 plan=plans.get(target.kb.index.id.bytes),
+                dense_weight=self._get_dense_weight(target),
+                score_threshold=target.score_threshold,
             )
             for target in route.targets
         ]
@@ -179,7 +182,22 @@ class SearchPlan:
         used_prompts = ("rewrite",) if has_prompted_step else ()
         prompts = {name: prompt for name, prompt in self.prompts.items() if name in used_prompts}
         names = [step.transformer.name for step in self.transformer_steps]
-        return Explanation(self.options.model_dump(), [*indexes, *source_explanations], names, prompts, route.decisions)
+        options = self._explain_options(route.targets)
+        return Explanation(options, [*indexes, *source_explanations], names, prompts, route.decisions)
+
+    def _get_dense_weight(self, target: SearchTarget) -> float | None:
+        """Return the weight of the dense retriever in a knowledge base; None if the strategy has no fusion."""
+        if not isinstance(self.options, HybridOptions):
+            return None
+        return find_common_weight(self.options.dense_weight, [target.search_defaults.dense_weight])
+
+    def _explain_options(self, targets: Sequence[SearchTarget]) -> dict[str, Any]:
+        """Return the options of the strategy, with the default dense weight if all knowledge bases have the same."""
+        options = self.options.model_dump()
+        if isinstance(self.options, HybridOptions) and targets:
+            defaults = [target.search_defaults.dense_weight for target in targets]
+            options["dense_weight"] = find_common_weight(self.options.dense_weight, defaults)
+        return options
 
 
 def _resolve_strategy(

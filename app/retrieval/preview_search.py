@@ -49,7 +49,6 @@ class HybridPreviewSearch:
             preview_run,
             collect_index_refs(self.targets),
             top_k=max_chunks,
-            score_threshold=None,
             costs=self.costs,
         )
         query_embedder = replace(self.query_embedder, search_run=preview_run)

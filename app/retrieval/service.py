@@ -41,8 +41,15 @@ from app.retrieval.reranking import MIN_CANDIDATES, rerank
 from app.retrieval.retrievers.executor import RETRIEVER_CANDIDATES, HybridRetriever
 from app.retrieval.routing.profile_cache import ProfileCache
 from app.retrieval.routing.router import PendingRoute, Route, Router
+from app.retrieval.score_thresholds import resolve_auto_thresholds
 from app.retrieval.search_run import SearchRun
-from app.retrieval.strategies.strategy import SearchContext, SearchTarget, Strategy, collect_index_refs
+from app.retrieval.strategies.strategy import (
+    SearchContext,
+    SearchTarget,
+    Strategy,
+    collect_index_refs,
+    collect_score_thresholds,
+)
 from app.retrieval.types import Hit, Query, SearchRequest, SearchResult, SearchUnavailable
 from app.warnings import ServiceWarning, WarningCode
 
@@ -199,6 +206,7 @@ class RetrievalService:
         federated_search = FederatedSearch.from_views(
             self.http_sources, self.rewrite_model, search_run, request, route.views
         )
+        auto_thresholds = resolve_auto_thresholds(request, route.targets, search_run)
         hits = await self._find_hits(request, db, search_run, plan, queries, route, query_embedder, federated_search)
         reformulation = await rewritten.await_reformulation()
         explanation = (
@@ -216,6 +224,7 @@ class RetrievalService:
             languages=route.languages,
             answer_prompt=plan.prompts.get("answer"),
             degraded_steps=search_run.degraded_steps,
+            auto_thresholds=auto_thresholds,
         )
 
     def _create_router(
@@ -280,7 +289,7 @@ class RetrievalService:
             indexes=collect_index_refs(targets),
             top_k=top_k,
             requested_top_k=requested_top_k,
-            score_threshold=request.score_threshold,
+            score_thresholds=collect_score_thresholds(targets),
             retriever_candidates=self.retriever_candidates,
             expansion=request.expansion and request.expansion.limit_characters(top_k),
             return_vectors=request.return_vectors,

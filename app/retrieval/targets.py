@@ -65,4 +65,5 @@ def _build_target(
     parts = [*([request.filter] if request.filter else []), *own_filters]
     effective_filter = {"and": parts} if len(parts) > 1 else next(iter(parts), None)
     embedder = embedders.find_by_identity(view.index.identity)
-    return SearchTarget(view, embedder, scopes, effective_filter, compiled, view.weight)
+    target = SearchTarget(view, embedder, scopes, effective_filter, compiled, view.weight)
+    return replace(target, score_threshold=target.search_defaults.resolve_threshold(request.score_threshold))

@@ -10,9 +10,10 @@ from app.documents.scopes import DocumentScope
 from app.errors import UnavailableError
 from app.ids import get_creation_time
 from app.inference.embedding import ImageFile, Vectors
+from app.inference.embedding.search_defaults import RequestedThreshold
 from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.citation import format_citation
-from app.retrieval.explain import Explanation
+from app.retrieval.explain import AutoThreshold, Explanation, Reformulation
 from app.retrieval.lazy_metadata import LazyMetadata
 from app.retrieval.routes import RoutingOptions
 from app.times import to_utc_time
@@ -102,7 +103,8 @@ class SearchRequest:
         messages: Conversation, oldest message first.
         knowledge_bases: Names or ids to search; None searches all that the API key may read.
         top_k: Number of hits; None uses the setting of the knowledge base, or its default.
-        score_threshold: Minimum similarity of a hit; None for no limit.
+        score_threshold: Minimum similarity of a hit; ``auto`` for the calibrated threshold of each knowledge base's
+            model, None for no limit.
         strategy: Name of the strategy; None uses the setting of the knowledge base.
         strategy_options: Options of the strategy.
         transformers: Transformers to run; None uses the stored transformers, or the default transformers.
@@ -124,7 +126,7 @@ class SearchRequest:
     messages: Sequence[Message] = ()
     knowledge_bases: Sequence[str] | None = None
     top_k: int | None = None
-    score_threshold: float | None = None
+    score_threshold: RequestedThreshold | None = None
     strategy: str | None = None
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[NamedTransformer] | None = None
@@ -140,21 +142,6 @@ class SearchRequest:
     needs_analysis: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Reformulation:
-    """Query that a conversation was reformulated to.
-
-    Attributes:
-        query: Standalone query, which needs no earlier message.
-        analysis: Analysis of the conversation in words; empty if it was not requested.
-        related: Indexes of the messages that matter to the query.
-    """
-
-    query: str
-    analysis: str = ""
-    related: Sequence[int] = ()
 
 
 class IndexRef(NamedTuple):
@@ -385,6 +372,7 @@ class SearchResult:
         languages: Languages of the searched knowledge bases.
         answer_prompt: Prompt for an answer from the result; None if there is none.
         degraded_steps: Steps that failed or had too little time, each with the reason.
+        auto_thresholds: Calibrated thresholds of the searched knowledge bases; None if ``auto`` was not requested.
     """
 
     hits: Sequence[Hit]
@@ -398,3 +386,4 @@ class SearchResult:
     languages: Sequence[str] = ()
     answer_prompt: ActivePrompt | None = None
     degraded_steps: Mapping[str, str] = field(default_factory=dict)
+    auto_thresholds: Sequence[AutoThreshold] | None = None

@@ -8,7 +8,8 @@ import pytest
 from app.answering.prompt_messages import build_answer_messages, build_citation_messages, build_compression_messages
 from app.answering.types import AnswerSource
 from app.inference.chat import ChatMessage
-from app.retrieval.types import Message, Reformulation
+from app.retrieval.explain import Reformulation
+from app.retrieval.types import Message
 from tests.retrieval.hits import hit
 from tests.retrieval.test_prompt_format import HOSTILE
 

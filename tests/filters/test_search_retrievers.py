@@ -189,7 +189,7 @@ async def test_filter_refused_by_database_is_invalid_input(shelf: FilteredTenant
     vector = np.ones(kb.index.dim, np.float32)
     call = RetrieverQuery(tenant_id, kb.index.id, kb.index.dim, vector, [], [], scopes, CompiledFilter(path=path))
     searched = {kb.index.id.bytes: IndexRef(tenant_id, "default")}
-    finder = HybridRetriever(services.retrieval.db, SearchRun.from_timeout(5), searched, 10, None)
+    finder = HybridRetriever(services.retrieval.db, SearchRun.from_timeout(5), searched, 10)
     with pytest.raises(InvalidInputError) as caught:
         await finder.retrieve(
             [call], lambda lists: Ranking(group_by_query([call], lists, query_count=1), [], is_fused=False)

@@ -18,7 +18,8 @@ from app.retrieval.query_embedding import QueryVectorCache
 from app.retrieval.routes import RoutingOptions
 from app.retrieval.search_run import SearchRun
 from app.retrieval.service import RetrievalService
-from app.retrieval.types import Message, Query, Reformulation, SearchRequest
+from app.retrieval.explain import Reformulation
+from app.retrieval.types import Message, Query, SearchRequest
 from app.worker.handlers import JobContext
 from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import ReceivedEmbeddingRequest, reply_at_once

@@ -348,7 +348,6 @@ async def open_finder(fragile: DegradableService, top_k: int) -> AsyncIterator[t
             search_run=SearchRun.from_timeout(BUDGET),
             indexes={index_id.bytes: IndexRef(tenant_id, "default")},
             top_k=top_k,
-            score_threshold=None,
         )
         yield finder, call
     finally:
@@ -410,7 +409,7 @@ def test_threshold_without_hits_is_answer_only_if_all_was_searched(fragile: Degr
                     raise TimeoutError
                 return Ranking(group_by_query([call], lists, query_count=1), [], is_fused=False)
 
-            deep = replace(finder, retriever_candidates=2, score_threshold=0.5)
+            deep = replace(finder, retriever_candidates=2, score_thresholds=dict.fromkeys(finder.indexes, 0.5))
             return await deep.retrieve([call], rank), finder.search_run
 
     hits, course = asyncio.run(find())

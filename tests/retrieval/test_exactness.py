@@ -229,6 +229,7 @@ def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
                     "dense": "exact",
                     "lexical": "all",
                 },
+                "dense_weight": 0.45,
             }
         ],
     }

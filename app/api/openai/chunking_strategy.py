@@ -7,27 +7,31 @@ from app.api.openai.schemas import ChunkingStrategyRequest, StaticChunkingSizes
 from app.errors import InvalidInputError
 from app.inference.embedding import Embedder
 from app.inference.embedding.model_registry import Embedders
-from app.knowledge_bases.types import Chunking, IndexMismatch, KnowledgeBaseView
+from app.knowledge_bases.types import Chunking, IndexMismatch, KnowledgeBaseView, RequestedChunking
 from app.warnings import ServiceWarning, WarningCode
 
 
 def to_chunking(
     strategy: ChunkingStrategyRequest | None, embedders: Embedders
-) -> tuple[Chunking, list[ServiceWarning]]:
+) -> tuple[RequestedChunking, list[ServiceWarning]]:
     """Return the chunking of a new vector store, which applies to all its files, and a warning if sizes were reduced.
+
+    Without sizes in the request, the default size of the embedding model applies.
 
     Args:
         strategy: Chunking strategy in the request.
         embedders: Configured models. The default model embeds the chunks.
     """
     if strategy is None or strategy.static is None:
-        return Chunking(), []
+        return RequestedChunking(), []
     sizes, max_tokens = strategy.static, _get_max_tokens(embedders.default)
     size, overlap = sizes.max_chunk_size_tokens, sizes.chunk_overlap_tokens
     if size <= max_tokens:
-        return Chunking(max_tokens=size, overlap_tokens=overlap), []
+        return RequestedChunking(max_tokens=size, overlap_tokens=overlap), []
     # The overlap keeps its share of the chunk.
-    chunking = Chunking(max_tokens=max_tokens, overlap_tokens=min(overlap * max_tokens // size, max_tokens - 1))
+    chunking = RequestedChunking(
+        max_tokens=max_tokens, overlap_tokens=min(overlap * max_tokens // size, max_tokens - 1)
+    )
     return chunking, [_create_warning(chunking, max_tokens)]
 
 
@@ -74,7 +78,7 @@ def _get_max_tokens(embedder: Embedder) -> int:
     return embedder.max_tokens - embedder.special_tokens
 
 
-def _create_warning(chunking: Chunking, max_tokens: int) -> ServiceWarning:
+def _create_warning(chunking: Chunking | RequestedChunking, max_tokens: int) -> ServiceWarning:
     message = (
         f"The embedding model reads at most {max_tokens} tokens of a chunk, so chunks have at most "
         f"{chunking.max_tokens} tokens and an overlap of {chunking.overlap_tokens}."

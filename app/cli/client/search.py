@@ -1,11 +1,13 @@
 """``carrel search``: search of knowledge bases."""
 
-from typing import Annotated, Any
+import math
+from typing import Annotated, Any, Literal
 
 import typer
 
 from app.cli.client.options import AsJson, Key, Url, drop_unset, open_client, parse_json_object
 from app.cli.client.output import print_json, print_table
+from app.errors import InvalidInputError
 
 MAX_SHOWN_CHARACTERS = 400
 
@@ -22,6 +24,13 @@ def search(
         str | None,
         typer.Option(help="Search strategy: dense, lexical, hybrid, … Default: the setting of the knowledge base."),
     ] = None,
+    score_threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|auto",
+            help="Minimum similarity of a passage, from -1 to 1, or auto for the calibrated threshold of the model.",
+        ),
+    ] = None,
     filter: Annotated[str | None, typer.Option(help="Metadata filter as JSON.")] = None,
     expand: Annotated[str | None, typer.Option(help="Expansion of each passage: window, section or parent.")] = None,
     full_text: Annotated[bool, typer.Option("--full-text", help="Print the full text of each passage.")] = False,
@@ -35,11 +44,16 @@ def search(
 
     Example: carrel search "How long is parental leave?" --kb handbook
 
+    Example: carrel search "Good morning!" --score-threshold auto
+
     Example: carrel search leave --filter '{"year": {"gte": 2025}}' --json
     """
     with open_client(url, key) as client:
         parsed = parse_json_object("--filter", filter) if filter is not None else None
-        options: Any = drop_unset(top_k=top_k, strategy=strategy, filter=parsed, expand=expand)
+        threshold = None if score_threshold is None else parse_score_threshold(score_threshold)
+        options: Any = drop_unset(
+            top_k=top_k, strategy=strategy, score_threshold=threshold, filter=parsed, expand=expand
+        )
         response = client.search(query, knowledge_bases=kb, **options)
     if as_json:
         print_json(response)
@@ -54,6 +68,19 @@ def search(
         for number, result in enumerate(response["results"], 1)
     ]
     print_table(["#", "score", "where", "passage"], rows)
+
+
+def parse_score_threshold(text: str) -> float | Literal["auto"]:
+    """Return the value of ``--score-threshold``. Raises InvalidInputError."""
+    if text == "auto":
+        return "auto"
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not -1 <= value <= 1:
+        raise InvalidInputError("--score-threshold takes a number from -1 to 1, or auto")
+    return value
 
 
 def _format_text(text: str, *, full_text: bool) -> str:

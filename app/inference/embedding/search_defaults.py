@@ -1,6 +1,10 @@
 """Defaults of searches and of new knowledge bases that depend on the embedding model."""
 
 from dataclasses import dataclass
+from typing import Literal
+
+RequestedThreshold = float | Literal["auto"]
+"""Score threshold of a request: a cosine, or ``auto`` for the calibrated threshold of each knowledge base's model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +20,10 @@ class SearchDefaults:
     dense_weight: float = 0.45
     score_threshold: float | None = None
     max_tokens: int = 170
+
+    def resolve_threshold(self, requested: RequestedThreshold | None) -> float | None:
+        """Return the minimum similarity for a request; None if there is no limit, or no calibrated threshold."""
+        return self.score_threshold if requested == "auto" else requested
 
 
 UNKNOWN_MODEL = SearchDefaults()

@@ -24,9 +24,10 @@ from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.preview.parse_quality import ParseQuality, measure_quality
 from app.ingestion.tree import build_tree
 from app.ingestion.types import Block, ChunkDraft, DocumentTree, NoTextFound, ParsedDocument, ParserTimeout
+from app.knowledge_bases.index_settings import resolve_chunking
 from app.knowledge_bases.model_language import build_document_warning
 from app.knowledge_bases.service import KnowledgeBaseService
-from app.knowledge_bases.types import Chunking, KnowledgeBaseView
+from app.knowledge_bases.types import Chunking, KnowledgeBaseView, RequestedChunking
 from app.quotas.token_budget import TokenBudget
 from app.threads import run_in_thread
 from app.warnings import ServiceWarning
@@ -60,7 +61,7 @@ class PreviewOptions:
 
     encoding: str | None = None
     knowledge_base: str | None = None
-    chunking: Chunking | None = None
+    chunking: RequestedChunking | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ class PreviewService:
         """Return the chunking and the embedder, both of the knowledge base if one is named."""
         if kb is not None:
             return kb.chunking, kb.get_embedder(self.context.embedders)
-        chunking = options.chunking or Chunking()
+        chunking = resolve_chunking(options.chunking or RequestedChunking(), self.context.embedders.default)
         if chunking.strategy not in load_chunkers():
             available = ", ".join(sorted(load_chunkers()))
             message = f"Unknown chunker {chunking.strategy!r}. Available chunkers: {available}."

@@ -1,6 +1,6 @@
 """Fusion of ranked lists into one: by weighted, min-max scaled scores or by reciprocal ranks (pure)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import compress, count
 from operator import eq, itemgetter
@@ -25,10 +25,16 @@ class RankedList(Generic[KeyT]):
     Attributes:
         weight: Weight of the list in the fusion, not negative.
         hits: Pairs of a key and a score, best first; a higher score is better.
+        get_factor: Function that returns a factor of the weight for a key, not negative; None if there is none.
     """
 
     weight: float
     hits: Sequence[tuple[KeyT, float]]
+    get_factor: Callable[[KeyT], float] | None = None
+
+    def get_weight(self, key: KeyT) -> float:
+        """Return the weight of a key's score in the fusion."""
+        return self.weight if self.get_factor is None else self.weight * self.get_factor(key)
 
 
 def fuse_weighted(ranked_lists: Sequence[RankedList[KeyT]]) -> list[tuple[KeyT, float]]:
@@ -50,10 +56,9 @@ def fuse_weighted(ranked_lists: Sequence[RankedList[KeyT]]) -> list[tuple[KeyT, 
         best = dict(reversed(ranked_list.hits))
         min_score = min(best.values(), default=0.0)
         span = max(best.values(), default=0.0) - min_score
-        weight = ranked_list.weight
         for key, score in best.items():
             scaled = (score - min_score) / span if span else 1.0
-            fused[key] = fused.get(key, 0.0) + weight * scaled
+            fused[key] = fused.get(key, 0.0) + ranked_list.get_weight(key) * scaled
     return sort_best_first(fused.items())
 
 
@@ -73,7 +78,7 @@ def fuse_rrf(ranked_lists: Sequence[RankedList[KeyT]], *, k: float = 60) -> list
     fused: dict[KeyT, float] = {}
     for ranked_list in ranked_lists:
         for rank, key in enumerate(dict(ranked_list.hits), start=1):
-            fused[key] = fused.get(key, 0.0) + ranked_list.weight / (k + rank)
+            fused[key] = fused.get(key, 0.0) + ranked_list.get_weight(key) / (k + rank)
     return sort_best_first(fused.items())
 
 

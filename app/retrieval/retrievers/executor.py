@@ -49,7 +49,8 @@ class HybridRetriever:
         search_run: Deadline, timings and warnings of the search.
         indexes: Knowledge bases by the id of their search index, 16 bytes.
         top_k: Number of hits to load.
-        score_threshold: Minimum similarity of a hit; None for no limit.
+        score_thresholds: Minimum similarity of the hits of a search index, by the 16 bytes of its id; an index without
+            a limit is left out.
         requested_top_k: Number of hits that the caller gets, if it differs from ``top_k``.
         retriever_candidates: Minimum number of rows that each retriever returns.
         expansion: Expansion of the hits' texts; None for none.
@@ -62,7 +63,7 @@ class HybridRetriever:
     search_run: SearchRun
     indexes: Mapping[bytes, IndexRef]
     top_k: int
-    score_threshold: float | None
+    score_thresholds: Mapping[bytes, float] = field(default_factory=dict)
     requested_top_k: int | None = None
     retriever_candidates: int = RETRIEVER_CANDIDATES
     expansion: Expansion | None = None
@@ -151,7 +152,7 @@ class HybridRetriever:
     ) -> bool:
         """Return whether there are too few hits and the retrievers may have more rows."""
         has_too_few = len(hits) < (self.requested_top_k or self.top_k)
-        return has_too_few and may_have_more(calls, lists, size=self._candidate_limit, threshold=self.score_threshold)
+        return has_too_few and may_have_more(calls, lists, size=self._candidate_limit, thresholds=self.score_thresholds)
 
     async def _run_second_pass(self, calls: Sequence[RetrieverQuery], rank: RankFunction, hits: list[Hit]) -> list[Hit]:
         """Query again with the maximum number of candidates. If that fails, return the first hits."""
@@ -174,7 +175,7 @@ class HybridRetriever:
         # or if the second pass proved that the best rows do not reach the threshold.
         report = (
             self.search_run.add_notice
-            if hits or (is_second_pass_complete and self.score_threshold is not None)
+            if hits or (is_second_pass_complete and self.score_thresholds.keys() >= self.indexes.keys())
             else self.search_run.warn
         )
         report(RESULTS_MAY_BE_INCOMPLETE)
@@ -306,7 +307,7 @@ class HybridRetriever:
             search_run=self.search_run,
             indexes=self.indexes,
             top_k=self.top_k,
-            score_threshold=self.score_threshold,
+            score_thresholds=self.score_thresholds,
             expansion=self.expansion,
             return_vectors=self.return_vectors,
             explain=self.explain,

@@ -29,7 +29,8 @@ class HitLoader:
         search_run: Timings and warnings of the search.
         indexes: Knowledge bases by the id of their search index, 16 bytes.
         top_k: Number of hits to load.
-        score_threshold: Minimum similarity of a hit; None for no limit.
+        score_thresholds: Minimum similarity of the hits of a search index, by the 16 bytes of its id; an index without
+            a limit is left out.
         expansion: Expansion of the hits' texts; None for none.
         return_vectors: Whether hits get their vectors.
         explain: Whether hits get their ranks.
@@ -39,7 +40,7 @@ class HitLoader:
     search_run: SearchRun
     indexes: Mapping[bytes, IndexRef]
     top_k: int
-    score_threshold: float | None
+    score_thresholds: Mapping[bytes, float]
     expansion: Expansion | None
     return_vectors: bool
     explain: bool
@@ -55,7 +56,7 @@ class HitLoader:
             At most ``top_k`` hits, best first, ties by document and chunk index.
         """
         with self.search_run.time_step("read"):
-            remaining = await self._apply_threshold(ranking)
+            remaining = await self._apply_thresholds(ranking)
             hits, remaining = await self._fill_hits(ranking, [], remaining, retriever=retriever)
             if hits and (expansion := self.expansion) is not None and expansion.merge_share is not None:
                 hits = self._deduplicate(
@@ -150,20 +151,20 @@ class HitLoader:
     def _get_tenant_ids(self, keys: Sequence[ChunkKey]) -> list[UUID]:
         return [self.indexes[key[:16]].tenant_id for key in keys]
 
-    async def _apply_threshold(self, ranking: Ranking) -> RankedKeys:
-        threshold, similarity = self.score_threshold, ranking.results.similarity
-        if threshold is None:
+    async def _apply_thresholds(self, ranking: Ranking) -> RankedKeys:
+        thresholds, similarity = self.score_thresholds, ranking.results.similarity
+        if not thresholds:
             return ranking.ranked_keys
+
+        def reaches_threshold(key: ChunkKey) -> bool:
+            # Similarities are rounded as callers see them. A caller may use the similarity of a hit as the threshold,
+            # and must then still get that hit.
+            limit = thresholds.get(key[:16])
+            return limit is None or (key in similarity and round(similarity[key], 6) >= limit)
+
         # Chunks that already reach the threshold are compared with the other queries when they are loaded.
-        above_threshold = {key for key, best in similarity.items() if round(best, 6) >= threshold}
-        others = [key for key, _ in ranking.ranked_keys if key not in above_threshold]
+        others = [key for key, _ in ranking.ranked_keys if not reaches_threshold(key)]
         await fill_missing_similarities(self.repository, ranking, others, self._get_tenant_ids(others))
         if any(key not in similarity for key in others):
             self.search_run.warn(THRESHOLD_NOT_APPLIED)
-        # Similarities are rounded as callers see them. A caller may use the similarity of a hit as the threshold, and
-        # must then still get that hit.
-        return [
-            (key, score)
-            for key, score in ranking.ranked_keys
-            if key not in similarity or round(similarity[key], 6) >= threshold
-        ]
+        return [(key, score) for key, score in ranking.ranked_keys if key not in similarity or reaches_threshold(key)]

@@ -1,7 +1,8 @@
 """Results of the retrievers by query, and merging of the ranked lists of several queries. All functions are pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from app.retrieval.fusion.rank_fusion import sort_best_first
@@ -10,6 +11,8 @@ from app.retrieval.types import ChunkKey, RetrieverName, RetrieverRank, Scores, 
 
 RankedKeys = list[tuple[ChunkKey, float]]
 """Pairs of a chunk key and a score, best first."""
+
+NO_THRESHOLDS: Mapping[bytes, float] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -23,12 +26,14 @@ class RetrieverResults:
         similarity: Highest known cosine of each chunk with any of the queries. A chunk that was found for a query
             without a vector has no similarity.
         compared_queries: For each chunk a bit mask of the queries whose cosine is known, if there are several queries.
+        dense_weights: Default weight of the dense retriever for each search index, by the 16 bytes of its id.
     """
 
     dense: list[list[RankedKeys]]
     lexical: list[RankedKeys]
     similarity: dict[ChunkKey, float] = field(default_factory=dict)
     compared_queries: dict[ChunkKey, int] = field(default_factory=dict)
+    dense_weights: Mapping[bytes, float] = field(default_factory=dict)
 
     def collect_ranks(self) -> dict[ChunkKey, list[RetrieverRank]]:
         """Return the ranks of each chunk in the ranked lists."""
@@ -133,7 +138,11 @@ def group_by_query(
 
 
 def may_have_more(
-    calls: Sequence[RetrieverQuery], lists: Sequence[RetrieverHits], *, size: int, threshold: float | None = None
+    calls: Sequence[RetrieverQuery],
+    lists: Sequence[RetrieverHits],
+    *,
+    size: int,
+    thresholds: Mapping[bytes, float] = NO_THRESHOLDS,
 ) -> bool:
     """Return whether a retriever may have more rows that reach the threshold, because it returned ``size`` rows.
 
@@ -141,7 +150,7 @@ def may_have_more(
         calls: Queries in search indexes.
         lists: Results of the retrievers for the calls.
         size: Maximum number of rows of one list.
-        threshold: Score threshold of the request; None if there is none.
+        thresholds: Score thresholds by the 16 bytes of the search index's id; an index without a limit is left out.
 
     Returns:
         True if there may be more rows.
@@ -150,6 +159,7 @@ def may_have_more(
         call = calls[hits.call_position]
         if len(hits.chunk_ids) < size:
             continue
+        threshold = thresholds.get(call.index_id.bytes)
         if threshold is None or (call.only_similarity or call.vector is None):
             return True
         # The dense list is sorted by cosine: if its last row is below the threshold, no further row reaches it. Scores

@@ -1,13 +1,15 @@
 """Hybrid retrieval: fusion of the dense and the lexical retriever."""
 
+from collections.abc import Collection
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from app.inference.embedding.search_defaults import UNKNOWN_MODEL
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted
 from app.retrieval.retrievers.ranking import RankedKeys, RetrieverResults
 from app.retrieval.strategies.strategy import SearchContext, Strategy
-from app.retrieval.types import Hit
+from app.retrieval.types import ChunkKey, Hit
 
 
 class HybridOptions(BaseModel, extra="forbid"):
@@ -16,8 +18,12 @@ class HybridOptions(BaseModel, extra="forbid"):
     fusion: Literal["weighted", "rrf"] = Field(
         "weighted", description="A sum of min-max scaled scores, or reciprocal ranks."
     )
-    dense_weight: float = Field(
-        0.45, ge=0, le=1, description="Weight of the dense retriever; the lexical one has the rest."
+    dense_weight: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Weight of the dense retriever; the lexical one has the rest. Null for the default of the "
+        "embedding model of each knowledge base, which `embedding_models` of `GET /v1/capabilities` has.",
     )
     rrf_k: int = Field(60, ge=1, le=1000, description="The constant of reciprocal rank fusion.")
 
@@ -38,7 +44,8 @@ async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
 def fuse(results: RetrieverResults, options: HybridOptions) -> RankedKeys:
     """Fuse the results of the retrievers to one ranked list (pure).
 
-    A chunk is in the dense lists of one embedding model only, so each model's lists get the full dense weight.
+    A chunk is in the dense lists of one embedding model only, so each model's lists get the full dense weight. Without
+    a requested weight, each chunk gets the default weight of its knowledge base's model.
 
     Args:
         results: Results of the retrievers.
@@ -47,12 +54,43 @@ def fuse(results: RetrieverResults, options: HybridOptions) -> RankedKeys:
     Returns:
         All chunks with their fused scores, best first.
     """
-    share = 1 / len(results.lexical)
-    weighted_lists = [
-        RankedList(options.dense_weight * share, ranked_list) for lists in results.dense for ranked_list in lists
-    ]
-    weighted_lists += [RankedList((1 - options.dense_weight) * share, ranked_list) for ranked_list in results.lexical]
+    weight = find_common_weight(options.dense_weight, results.dense_weights.values())
+    weighted_lists = _weight_lists(results) if weight is None else _weight_lists_equally(results, weight)
     return fuse_weighted(weighted_lists) if options.fusion == "weighted" else fuse_rrf(weighted_lists, k=options.rrf_k)
+
+
+def find_common_weight(requested: float | None, defaults: Collection[float]) -> float | None:
+    """Return the dense weight that all search indexes of a search have.
+
+    Args:
+        requested: Weight of the request; None for the defaults.
+        defaults: Default weight of each search index.
+
+    Returns:
+        The weight; None if the defaults differ.
+    """
+    weights = set(defaults) or {UNKNOWN_MODEL.dense_weight}
+    return requested if requested is not None else weights.pop() if len(weights) == 1 else None
+
+
+def _weight_lists_equally(results: RetrieverResults, dense_weight: float) -> list[RankedList[ChunkKey]]:
+    share = 1 / len(results.lexical)
+    dense = [RankedList(dense_weight * share, ranked_list) for lists in results.dense for ranked_list in lists]
+    return dense + [RankedList((1 - dense_weight) * share, ranked_list) for ranked_list in results.lexical]
+
+
+def _weight_lists(results: RetrieverResults) -> list[RankedList[ChunkKey]]:
+    """Weight the score of each chunk by the default weight of its search index."""
+    share, weights = 1 / len(results.lexical), results.dense_weights
+
+    def get_dense_weight(key: ChunkKey) -> float:
+        return weights[key[:16]]
+
+    def get_lexical_weight(key: ChunkKey) -> float:
+        return 1 - weights[key[:16]]
+
+    dense = [RankedList(share, ranked_list, get_dense_weight) for lists in results.dense for ranked_list in lists]
+    return dense + [RankedList(share, ranked_list, get_lexical_weight) for ranked_list in results.lexical]
 
 
 STRATEGY = Strategy("hybrid", "Dense and lexical, fused.", HybridOptions, run)

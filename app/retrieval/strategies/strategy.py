@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from app.filters import CompiledFilter
 from app.inference.embedding import Embedder, EmbeddingIdentity
+from app.inference.embedding.search_defaults import SearchDefaults, get_search_defaults
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.query_embedding import QueryEmbedder, Vector
 from app.retrieval.repository import RetrieverHits, RetrieverQuery
@@ -45,6 +46,7 @@ class SearchTarget:
         filter: Compiled form of ``effective_filter``.
         weight: Factor for the scores of its hits.
         is_user_restricted: Whether the caller's key is restricted to a user.
+        score_threshold: Minimum similarity of a hit; None for no limit.
     """
 
     kb: KnowledgeBaseView
@@ -54,6 +56,7 @@ class SearchTarget:
     filter: CompiledFilter
     weight: float = 1.0
     is_user_restricted: bool = False
+    score_threshold: float | None = None
 
     @property
     def index_ref(self) -> IndexRef:
@@ -71,6 +74,11 @@ class SearchTarget:
         return (
             self.embedder.identity if self.embedder else EmbeddingIdentity.from_index_identity(self.kb.index.identity)
         )
+
+    @property
+    def search_defaults(self) -> SearchDefaults:
+        """Defaults of searches for the model of its vectors."""
+        return get_search_defaults(self.model.model)
 
     def select_comparable_vectors(self, vectors: Sequence[Vector | None]) -> list[Vector | None]:
         """Return the vectors that have the dimensions of the index, and None for the others.
@@ -138,7 +146,7 @@ class SearchContext:
         # A hit that only the lexical retriever found is ranked below the hits above it in the lexical list. At most
         # ``top_k`` of them are loaded, so only these need cosines. After ties or deletions, loading computes the rest.
         limits_cosines = (
-            not cosines and len(self.queries) * len(self.targets) == 1 and self.retriever.score_threshold is None
+            not cosines and len(self.queries) * len(self.targets) == 1 and not self.retriever.score_thresholds
         )
         comparisons = self._build_comparisons(vectors) if len(self.queries) > 1 else ()
         build_call = partial(
@@ -157,14 +165,19 @@ class SearchContext:
             return []
         is_extra = [query.is_extra for query in self.queries for _ in self.targets]
         model_numbers = self._number_models()
+        dense_weights = {item.kb.index.id.bytes: item.search_defaults.dense_weight for item in self.targets}
         vector = calls[0].vector if limits_cosines else None
 
         def rank_lists(lists: Sequence[RetrieverHits]) -> Ranking:
             results = group_by_query(calls, lists, query_count=len(self.queries), models=model_numbers)
+            results.dense_weights = dense_weights
             ranked = self.retriever.apply_weights(rank(results))
             return Ranking(results, ranked, is_fused=dense and lexical, vector=vector, model_query_vectors=comparisons)
 
         return await self.retriever.retrieve(calls, rank_lists, extra_positions=frozenset(compress(count(), is_extra)))
+
+    def _get_threshold(self, target: SearchTarget) -> float | None:
+        return self.retriever.score_thresholds.get(target.kb.index.id.bytes)
 
     def _number_models(self) -> list[int]:
         """Return the number of each target's embedding model, from 0."""
@@ -184,9 +197,14 @@ class SearchContext:
 
         Without the dense retriever, vectors are needed only for a score threshold.
         """
-        if not dense and self.retriever.score_threshold is None:
+        needs_vectors = [dense or self._get_threshold(item) is not None for item in self.targets]
+        if not any(needs_vectors):
             return [[None] * len(self.queries)] * len(self.targets)
-        embedders = {item.embedder.identity: item.embedder for item in self.targets if item.embedder is not None}
+        embedders = {
+            item.embedder.identity: item.embedder
+            for item in compress(self.targets, needs_vectors)
+            if item.embedder is not None
+        }
         provided = [query.vector for query in self.queries]
         # A failure is raised only if nothing else can answer: no other model, and no provided vector.
         required = not lexical and len(embedders) == 1 and all(vector is None for vector in provided)
@@ -201,7 +219,11 @@ class SearchContext:
                 for model, item in embedders.items()
             ]
             embedded = dict(zip(embedders, await gather(calls), strict=True))
-        return [target.select_comparable_vectors(embedded.get(target.model, provided)) for target in self.targets]
+        no_vectors: Sequence[Vector | None] = [None] * len(self.queries)
+        return [
+            target.select_comparable_vectors(embedded.get(target.model, provided) if is_needed else no_vectors)
+            for target, is_needed in zip(self.targets, needs_vectors, strict=True)
+        ]
 
     def _build_comparisons(self, vectors: Sequence[Sequence[Vector | None]]) -> list[ModelQueryVectors]:
         """Return for each model the query vectors that its indexes are compared with.
@@ -279,7 +301,7 @@ class SearchContext:
             filter=target.filter,
             only_similarity=not dense,
             max_cosines=cosines,
-            second_pass_min_similarity=self.retriever.score_threshold if applies_threshold else None,
+            second_pass_min_similarity=self._get_threshold(target) if applies_threshold else None,
             other_vectors=other_vectors,
             is_slow=dense and vector is not None and bool(terms.ids) and target.is_slow,
             is_user_restricted=target.is_user_restricted,
@@ -295,6 +317,11 @@ class NoStrategyOptions(BaseModel, extra="forbid"):
 
 def _select_no_transformers(_options: BaseModel) -> Sequence[NamedTransformer]:
     return ()
+
+
+def collect_score_thresholds(targets: Sequence[SearchTarget]) -> dict[bytes, float]:
+    """Return the score thresholds by the id of the search index; a target without a limit is left out."""
+    return {item.kb.index.id.bytes: item.score_threshold for item in targets if item.score_threshold is not None}
 
 
 def collect_index_refs(targets: Sequence[SearchTarget]) -> dict[bytes, IndexRef]:

@@ -11,9 +11,9 @@ from pydantic import BaseModel
 from app.logging import get_logger
 from app.plugins import InvalidPlugin, validate_choice
 from app.retrieval import time_budget
+from app.retrieval.explain import Reformulation
 from app.retrieval.search_run import get_failure_reason
 from app.retrieval.transformers.transformer import TransformContext, Transformer, TransformResult, normalize_queries
-from app.retrieval.types import Reformulation
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from app.retrieval.explain import Reformulation
 from app.retrieval.transformers.prompt_format import MAX_TURN_CHARACTERS, select_recent_turns
 from app.retrieval.transformers.transformer import (
     ConversationAnalysis,
@@ -14,7 +15,6 @@ from app.retrieval.transformers.transformer import (
     TransformResult,
     normalize_queries,
 )
-from app.retrieval.types import Reformulation
 
 TASK = """write the query that finds what answers `question`, the last one of `conversation`.
 It must be understood without the conversation: put names in the place of pronouns, and say what the question leaves \

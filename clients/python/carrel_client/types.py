@@ -29,7 +29,7 @@ class SearchOptions(TypedDict, total=False):
     queries: Sequence[str | Mapping[str, Any]]
     messages: Sequence[Message]
     top_k: int
-    score_threshold: float | None
+    score_threshold: float | Literal["auto"] | None  # auto: the calibrated threshold of the embedding model
     strategy: str
     strategy_options: Mapping[str, Any]
     transformers: Sequence[str | Mapping[str, Any]]
@@ -94,14 +94,25 @@ class CarrelWarning(TypedDict):
     message: str
 
 
+class AutoThreshold(TypedDict):
+    """Calibrated threshold of a knowledge base; None if its embedding model has none."""
+
+    knowledge_base: str
+    shared: bool
+    score_threshold: float | None
+
+
 class SearchReply(TypedDict):
-    """Response of a search: results, best first, and warnings about partial results."""
+    """Response of a search: results, best first, and warnings about partial results. ``auto_thresholds`` is present if
+    the request has the ``score_threshold`` ``auto``.
+    """
 
     results: list[Result]
     queries: list[str]
     strategy: str
     degraded: list[dict[str, str]]
     warnings: list[CarrelWarning]
+    auto_thresholds: NotRequired[list[AutoThreshold]]
     timings_ms: dict[str, float]
 
 

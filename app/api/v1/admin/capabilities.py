@@ -9,10 +9,14 @@ from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResou
 from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest
 from app.api.v1.search.search_queries import MAX_IMAGE_BYTES
 from app.bootstrap import Resources
+from app.inference.embedding import Embedder
+from app.inference.embedding.search_defaults import get_search_defaults
 from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
 from app.ingestion.chunkers.registry import load_chunkers
 from app.ingestion.parsers.registry import load_installed_parsers
 from app.ingestion.parsers.toolkit.tessdata import find_language_data
+from app.knowledge_bases.index_settings import resolve_chunking
+from app.knowledge_bases.types import RequestedChunking
 from app.lexical.analyzers import list_languages
 from app.lexical.languages import AUTO
 from app.retrieval.strategies import DEFAULT_STRATEGY, load_strategies
@@ -39,6 +43,21 @@ class ComponentOut(BaseModel):
     default: bool = Field(description="Whether it is used if a request names none.", examples=[True])
 
 
+class SearchDefaultsOut(BaseModel):
+    """Defaults of searches and of new knowledge bases with an embedding model."""
+
+    dense_weight: float = Field(
+        description="Default of `strategy_options.dense_weight`: the weight of the dense retriever in the fusion.",
+        examples=[0.45],
+    )
+    score_threshold: float | None = Field(
+        description="Threshold that `score_threshold` `auto` stands for: a minimum cosine similarity. Null if the "
+        "model has no calibrated threshold.",
+        examples=[0.3],
+    )
+    max_tokens: int = Field(description="Default of `chunking.max_tokens` of a new knowledge base.", examples=[170])
+
+
 class EmbeddingModelOut(BaseModel):
     """Embedding model for knowledge bases."""
 
@@ -47,6 +66,7 @@ class EmbeddingModelOut(BaseModel):
     max_tokens: int = Field(description="Maximum number of tokens of a text.", examples=[256])
     multimodal: bool = Field(description="Whether the model embeds images too.", examples=[False])
     default: bool = Field(description="Whether new knowledge bases use it by default.", examples=[True])
+    search_defaults: SearchDefaultsOut = Field(description="Defaults that depend on the model.")
 
 
 class OcrOut(BaseModel):
@@ -146,6 +166,15 @@ def _get_reranker_name(resources: Resources) -> str | None:
     return None if resources.reranker is None else resources.reranker.name
 
 
+def _build_search_defaults(embedder: Embedder) -> SearchDefaultsOut:
+    defaults = get_search_defaults(embedder.identity.model)
+    return SearchDefaultsOut(
+        dense_weight=defaults.dense_weight,
+        score_threshold=defaults.score_threshold,
+        max_tokens=resolve_chunking(RequestedChunking(), embedder).max_tokens,
+    )
+
+
 @router.get("/capabilities", summary="Get the capabilities", response_model=CapabilitiesOut)
 async def get_capabilities(resources: CurrentResources, _: CurrentReader) -> dict[str, Any]:
     """Return parsers, chunkers, strategies, transformers, models and limits of this service."""
@@ -167,6 +196,7 @@ async def get_capabilities(resources: CurrentResources, _: CurrentReader) -> dic
                 "max_tokens": embedder.max_tokens,
                 "multimodal": embedder.image_embedder is not None,
                 "default": embedder is resources.embedders.default,
+                "search_defaults": _build_search_defaults(embedder),
             }
             for embedder in resources.embedders.all
         ],

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -15,6 +15,7 @@ from app.api.http.request_models import Text
 from app.api.v1.knowledge_bases.retrieval_settings import PromptText
 from app.api.v1.knowledge_bases.transformers import TransformerConfig, TransformerConfigs, to_stored_transformers
 from app.api.v1.schemas import AgentPath, ListResponse, Options, StrictRequestModel, Time
+from app.api.v1.search.score_threshold import AUTO_DESCRIPTION, ScoreThreshold
 from app.bootstrap import TenantServices
 from app.errors import InvalidInputError
 from app.filters import compile_filter
@@ -64,8 +65,10 @@ class _AgentSettingsRequest(StrictRequestModel):
     max_top_k: int | None = Field(
         None, ge=1, le=500, description="Maximum number of passages for any caller, 1 to 500.", examples=[10]
     )
-    score_threshold: float | None = Field(
-        None, ge=-1, le=1, description="Minimum cosine similarity of a passage, -1 to 1.", examples=[0.3]
+    score_threshold: ScoreThreshold | None = Field(
+        None,
+        description=f"Minimum cosine similarity of a passage, -1 to 1, or `auto`. {AUTO_DESCRIPTION}",
+        examples=[0.3, "auto"],
     )
     max_messages: int | None = Field(
         None, ge=1, le=1000, description="Number of newest messages that are read, 1 to 1,000.", examples=[20]
@@ -176,8 +179,10 @@ class AgentBindingOut(BaseModel):
     max_top_k: int | None = Field(
         description="Maximum number of passages for any caller; null without a limit.", examples=[10]
     )
-    score_threshold: float | None = Field(
-        description="Minimum cosine similarity of a passage; null without one.", examples=[0.3]
+    score_threshold: float | Literal["auto"] | None = Field(
+        description="Minimum cosine similarity of a passage, or `auto` for the calibrated threshold of each embedding "
+        "model; null without one.",
+        examples=[0.3],
     )
     max_messages: int | None = Field(
         description="Number of newest messages that are read; null without a limit.", examples=[20]

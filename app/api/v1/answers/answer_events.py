@@ -18,9 +18,14 @@ from app.answering.types import (
 )
 from app.api.http import example_values
 from app.api.http.warning_schema import WarningOut, to_warnings_out
-from app.api.v1.search.explanation_schemas import ExplanationOut, ReformulationOut
+from app.api.v1.search.explanation_schemas import AutoThresholdOut, ExplanationOut, ReformulationOut
 from app.api.v1.search.search_result_schemas import ResultDocumentOut, SearchResultOut
-from app.api.v1.search.search_results import to_explanation_out, to_reformulation_out, to_result_out
+from app.api.v1.search.search_results import (
+    to_auto_thresholds_out,
+    to_explanation_out,
+    to_reformulation_out,
+    to_result_out,
+)
 
 
 class AnswerQueryOut(BaseModel):
@@ -34,6 +39,11 @@ class AnswerQueryOut(BaseModel):
         examples=[["How many days of parental leave are there?"]],
     )
     strategy: str = Field(description="Strategy of the search.", examples=["hybrid"])
+    auto_thresholds: list[AutoThresholdOut] | None = Field(
+        None,
+        description="Thresholds that were used. Only present if `score_threshold` is `auto`.",
+        exclude_if=lambda thresholds: thresholds is None,
+    )
     reformulation: ReformulationOut | None = Field(
         description="Reformulated conversation; null if no chat model has read it. The answer then takes the "
         "whole conversation into account.",
@@ -172,6 +182,7 @@ def _to_query_out(event: QueryResolved) -> AnswerQueryOut:
         question=event.question,
         queries=list(result.queries),
         strategy=result.strategy,
+        auto_thresholds=to_auto_thresholds_out(result),
         reformulation=None if result.reformulation is None else to_reformulation_out(result.reformulation),
         explain=to_explanation_out(result),
     )

@@ -17,9 +17,9 @@ from app.api.v1.knowledge_bases.routing import RoutingSettingsOut, RoutingSettin
 from app.api.v1.schemas import ListResponse, Metadata, Options, StrictRequestModel, Time
 from app.ids import PREFIXES
 from app.ingestion.chunking import parse_chunker_options
-from app.knowledge_bases.types import Chunking
+from app.knowledge_bases.types import RequestedChunking
 
-_DEFAULT_CHUNKING = Chunking()
+_DEFAULT_CHUNKING = RequestedChunking()
 REINDEX_ONLY_FIELDS = {"embedding", "chunking", "language"}
 DOCUMENT_ONLY_FIELDS = {"embedding", "chunking", "metadata_filter"}
 KnowledgeBaseName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
@@ -57,11 +57,12 @@ class ChunkingRequest(StrictRequestModel):
         description="Name of the chunker; `GET /v1/capabilities` lists them.",
         examples=["headered"],
     )
-    max_tokens: int = Field(
+    max_tokens: int | None = Field(
         _DEFAULT_CHUNKING.max_tokens,
         ge=16,
         le=8192,
-        description="Maximum size of a chunk in tokens, 16 to 8,192. The limit of the embedding model applies too.",
+        description="Maximum size of a chunk in tokens, 16 to 8,192. The limit of the embedding model applies too. "
+        "Default: that of the embedding model, which `embedding_models` of `GET /v1/capabilities` has.",
         examples=[200],
     )
     overlap_tokens: int = Field(
@@ -77,14 +78,14 @@ class ChunkingRequest(StrictRequestModel):
         examples=[{}],
     )
 
-    def to_chunking(self) -> Chunking:
+    def to_chunking(self) -> RequestedChunking:
         """Convert the body to chunking settings with all options.
 
         Raises:
             InvalidInputError: The chunker or an option is unknown or invalid.
         """
         options = parse_chunker_options(self.strategy, self.options, loc=("body", "chunking", "options"))
-        return Chunking(self.strategy, self.max_tokens, self.overlap_tokens, options)
+        return RequestedChunking(self.strategy, self.max_tokens, self.overlap_tokens, options)
 
 
 class KnowledgeBaseCreate(StrictRequestModel):

@@ -48,6 +48,20 @@ class ExplainedIndexOut(BaseModel):
         examples=[["parental leave days"]],
         exclude_if=lambda queries: queries is None,
     )
+    dense_weight: float | None = Field(
+        None,
+        description="Weight of the dense retriever in the fusion; the lexical one has the rest. Only present if the "
+        "strategy fuses them.",
+        examples=[0.45],
+        exclude_if=lambda weight: weight is None,
+    )
+    score_threshold: float | None = Field(
+        None,
+        description="Minimum cosine similarity of a result, after `auto` was resolved. Only present if a threshold "
+        "applies.",
+        examples=[0.3],
+        exclude_if=lambda threshold: threshold is None,
+    )
 
 
 class RoutingDecisionOut(BaseModel):
@@ -107,11 +121,25 @@ class UsedPromptOut(BaseModel):
     version: int = Field(description="Number of the version, from 1.", examples=[2])
 
 
+class AutoThresholdOut(BaseModel):
+    """Calibrated threshold of a knowledge base, which `score_threshold` `auto` stands for."""
+
+    knowledge_base: str = Field(
+        description="Name of the knowledge base.", examples=[example_values.KNOWLEDGE_BASE_NAME]
+    )
+    shared: bool = Field(description="Whether this is the shared knowledge base of that name.", examples=[False])
+    score_threshold: float | None = Field(
+        description="Minimum cosine similarity of a result; null if the embedding model has no calibrated threshold.",
+        examples=[0.3],
+    )
+
+
 class ExplanationOut(BaseModel):
     """Explanation of a search: settings, plans and choices that led to the results."""
 
     strategy_options: dict[str, Any] = Field(
-        description="Options of the strategy with all defaults.",
+        description="Options of the strategy with all defaults. `dense_weight` is null if the default weights of the "
+        "knowledge bases differ.",
         examples=[{"fusion": "weighted", "dense_weight": 0.45}],
     )
     knowledge_bases: list[ExplainedIndexOut] = Field(description="Knowledge bases that were searched.")

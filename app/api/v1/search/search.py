@@ -15,6 +15,7 @@ from app.api.v1.knowledge_bases.routing import ROUTING_DESCRIPTION, RoutingReque
 from app.api.v1.knowledge_bases.transformers import TransformerConfigs, to_named_transformers
 from app.api.v1.schemas import Options, ScopeId, StrictRequestModel
 from app.api.v1.search.messages import MessageRequest
+from app.api.v1.search.score_threshold import AUTO_DESCRIPTION, ScoreThreshold
 from app.api.v1.search.search_queries import QueryRequest, QueryText, parse_query
 from app.api.v1.search.search_result_schemas import SearchOut
 from app.api.v1.search.search_results import create_search_response
@@ -111,13 +112,11 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
         description="Maximum number of results, 1 to 500. Default: `retrieval.top_k` of the knowledge base, else 5.",
         examples=[5],
     )
-    score_threshold: float | None = Field(
+    score_threshold: ScoreThreshold | None = Field(
         None,
-        ge=-1,
-        le=1,
-        description="Minimum cosine similarity of a result, -1 to 1. Not applied to results without `similarity`; "
-        "a warning says so.",
-        examples=[0.3],
+        description="Minimum cosine similarity of a result, -1 to 1, or `auto`. Not applied to results without "
+        f"`similarity`; a warning says so. {AUTO_DESCRIPTION}",
+        examples=[0.3, "auto"],
     )
     strategy: Text | None = Field(
         None,

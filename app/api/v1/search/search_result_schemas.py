@@ -8,7 +8,7 @@ from app.api.http import example_values
 from app.api.http.warning_schema import WarningOut
 from app.api.v1.documents.images import ImageOut
 from app.api.v1.schemas import Time
-from app.api.v1.search.explanation_schemas import ExplanationOut
+from app.api.v1.search.explanation_schemas import AutoThresholdOut, ExplanationOut
 from app.retrieval.types import DegradableStep, RetrieverName
 
 
@@ -191,6 +191,11 @@ class SearchOut(BaseModel):
     )
     warnings: list[WarningOut] = Field(
         description="Warnings: a part of the search was left out or done in another way.", examples=[[]]
+    )
+    auto_thresholds: list[AutoThresholdOut] | None = Field(
+        None,
+        description="Thresholds that were used. Only present if `score_threshold` is `auto`.",
+        exclude_if=lambda thresholds: thresholds is None,
     )
     timings_ms: dict[str, float] = Field(
         description="Duration of each step and of the whole search (`total`), in milliseconds.",

@@ -9,6 +9,7 @@ from app.api.http.warning_schema import to_warnings_out
 from app.api.v1.documents.chunks import encode_node_path
 from app.api.v1.documents.images import to_image_out
 from app.api.v1.search.explanation_schemas import (
+    AutoThresholdOut,
     ExplainedIndexOut,
     ExplanationOut,
     QueryPlanOut,
@@ -25,9 +26,9 @@ from app.api.v1.search.search_result_schemas import (
     SearchResultOut,
 )
 from app.ids import encode_id
-from app.retrieval.explain import Explanation
+from app.retrieval.explain import Explanation, Reformulation
 from app.retrieval.routes import RoutingDecision
-from app.retrieval.types import Hit, Reformulation, SearchResult
+from app.retrieval.types import Hit, SearchResult
 
 
 def to_result_out(hit: Hit) -> SearchResultOut:
@@ -91,6 +92,8 @@ def _build_explanation_out(explanation: Explanation, reformulation: Reformulatio
                 filter=None if item.filter is None else dict(item.filter),
                 plan=None if item.plan is None else QueryPlanOut(**item.plan._asdict()),
                 source_queries=None if item.source_queries is None else list(item.source_queries),
+                dense_weight=item.dense_weight,
+                score_threshold=item.score_threshold,
             )
             for item in explanation.indexes
         ],
@@ -129,6 +132,18 @@ def to_explanation_out(result: SearchResult) -> ExplanationOut | None:
     return None if result.explanation is None else _build_explanation_out(result.explanation, result.reformulation)
 
 
+def to_auto_thresholds_out(result: SearchResult) -> list[AutoThresholdOut] | None:
+    """Return the calibrated thresholds of a search; None if the caller did not request `auto`."""
+    if result.auto_thresholds is None:
+        return None
+    return [
+        AutoThresholdOut(
+            knowledge_base=item.knowledge_base, shared=item.is_shared, score_threshold=item.score_threshold
+        )
+        for item in result.auto_thresholds
+    ]
+
+
 async def create_search_response(result: SearchResult, response: Response) -> SearchOut | Response:
     """Create the response of a search.
 
@@ -145,6 +160,7 @@ async def create_search_response(result: SearchResult, response: Response) -> Se
         strategy=result.strategy,
         degraded=[DegradedStepOut(step=step, reason=reason) for step, reason in result.degraded_steps.items()],
         warnings=to_warnings_out(result.warnings),
+        auto_thresholds=to_auto_thresholds_out(result),
         timings_ms=dict(result.timings_ms),
         explain=to_explanation_out(result),
     )
