@@ -1,5 +1,6 @@
 """Interface for transformer plugins: queries, the conversation, the chat model, and the result of a transformer."""
 
+from app.retrieval.explain import Reformulation
 from app.retrieval.search_run import SearchRun
 from app.retrieval.transformers.transformer import (
     ConversationAnalysis,
@@ -8,7 +9,7 @@ from app.retrieval.transformers.transformer import (
     Transformer,
     TransformResult,
 )
-from app.retrieval.types import Message, Reformulation
+from app.retrieval.types import Message
 from app.warnings import ServiceWarning
 
 __all__ = [

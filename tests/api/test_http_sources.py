@@ -169,9 +169,10 @@ def test_http_source_with_filter_is_skipped_with_warning(tenant: Tenant, site: S
     assert site.received == []
 
 
-def test_http_source_with_threshold_has_warning(tenant: Tenant, site: SiteSearchServer) -> None:
+@pytest.mark.parametrize("threshold", [0.9, "auto"])
+def test_http_source_with_threshold_has_warning(tenant: Tenant, site: SiteSearchServer, threshold: float | str) -> None:
     make(tenant, source_at(site))
-    found = search(tenant, score_threshold=0.9)
+    found = search(tenant, score_threshold=threshold, knowledge_bases=["site"])
     assert found["results"]
     assert found["warnings"] == [
         warning_json("threshold_not_applied", "score_threshold was not applied to results without a known similarity.")

@@ -77,6 +77,10 @@ def test_upload_failed_file_is_reported_and_others_continue(carrel: Callable[...
         (["search", "x", "--filter", '{"year": NaN}'], 2, "--filter takes a JSON object"),
         (["search", "x", "--filter", '{"name": "\\ud800"}'], 2, "--filter takes a JSON object"),
         (["search", "x", "--strategy", "none"], 1, "422"),
+        (["search", "x", "--score-threshold", "much"], 2, "--score-threshold takes a number from -1 to 1, or auto"),
+        (["search", "x", "--score-threshold", "1.5"], 2, "--score-threshold takes a number from -1 to 1, or auto"),
+        (["search", "x", "--score-threshold", "nan"], 2, "--score-threshold takes a number from -1 to 1, or auto"),
+        (["search", "x", "--score-threshold", ""], 2, "--score-threshold takes a number from -1 to 1, or auto"),
         (["kb", "show", "none"], 1, "404"),
         (["kb", "sql-view", "show", "default"], 1, "404"),
         (["documents", "show", "doc_none"], 1, "404"),
@@ -115,6 +119,11 @@ def test_search_command_prints_results_without_control_characters(carrel: Callab
     found = carrel("search", "tern", "--top-k", "1", "--strategy", "lexical", "--json")
     assert (len(found["results"]), found["strategy"]) == (1, "lexical")
     assert "Nothing found." in carrel("search", "tern", "--filter", '{"year": 1}')
+    assert "Nothing found." in carrel("search", "heron", "--score-threshold", "0.9999")
+    assert carrel("search", "tern", "--score-threshold", "-1", "--json")["warnings"] == []
+    calibrated = carrel("search", "How does a tern catch fish?", "--score-threshold", "auto", "--json")
+    assert (len(calibrated["results"]), calibrated["warnings"]) == (1, [])
+    assert [item["knowledge_base"] for item in calibrated["auto_thresholds"]] == ["default"]
     [warning] = carrel("search", "?", "--strategy", "lexical", "--json")["warnings"]
     assert warning["code"] == "query_terms_missing"
     asked = ["search", "?", "--strategy", "lexical", "--url", tenant.service.url, "--key", tenant.key]

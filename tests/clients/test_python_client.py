@@ -56,6 +56,9 @@ def test_client_upload_search_and_delete_succeeds(client: Client, tmp_path: Path
         assert len(found["results"]) == 2
         assert found["results"][0]["document"]["id"] == document["id"]
         assert client.search("leave", knowledge_bases=["default"])["results"]
+        calibrated = client.search("Can I cancel a one-way rental?", knowledge_base="default", score_threshold="auto")
+        assert calibrated["results"]
+        assert [item["knowledge_base"] for item in calibrated["auto_thresholds"]] == ["default"]
         texts = client.agent_search([{"role": "customer", "content": "How long is parental leave?"}], top_k=3)
         assert len(texts) == 3
         assert len(list(client.documents.chunks("default", document["id"]))) == document["chunk_count"]

@@ -14,11 +14,11 @@ from app.embedded_postgres import DatabaseUrls
 from app.errors import InvalidInputError
 from app.index_maintenance.service import REFRESH_PROFILE_JOB
 from app.knowledge_bases.types import NewKnowledgeBase, Retrieval
+from app.retrieval.explain import Reformulation
 from app.retrieval.query_embedding import QueryVectorCache
 from app.retrieval.routes import RoutingOptions
 from app.retrieval.search_run import SearchRun
 from app.retrieval.service import RetrievalService
-from app.retrieval.explain import Reformulation
 from app.retrieval.types import Message, Query, SearchRequest
 from app.worker.handlers import JobContext
 from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest

@@ -1,13 +1,16 @@
 """Ranking: the lists of the retrievers, assigned to their queries and merged into one list."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from app.filters import CompiledFilter
 from app.retrieval.repository import RetrieverHits, RetrieverQuery
-from app.retrieval.retrievers.ranking import Ranking, RetrieverResults, group_by_query
+from app.retrieval.retrievers.ranking import Ranking, RetrieverResults, group_by_query, may_have_more
 from app.retrieval.strategies import hybrid
 from app.retrieval.strategies.dense import rank_by_cosine
 from app.retrieval.types import RetrieverName, RetrieverRank, Scores
@@ -94,6 +97,54 @@ def test_rank_by_cosine_scales_models_separately() -> None:
         key(FIRST, 6): pytest.approx(0.25),  # the only one of the second query
         key(SECOND, 8): pytest.approx(0.25 + 0.25),
     }
+
+
+def test_fuse_weights_each_chunk_by_default_of_its_model() -> None:
+    results = of_two_models()
+    results.dense_weights = {FIRST.bytes: 0.4, SECOND.bytes: 0.8}
+    assert dict(hybrid.fuse(results, hybrid.HybridOptions())) == {
+        key(FIRST, 5): pytest.approx(0.4 / 2),
+        key(SECOND, 7): pytest.approx(0.8 / 2),
+        key(FIRST, 6): pytest.approx(0.4 / 2),
+        key(SECOND, 8): pytest.approx(0.8 / 2 + 0.2 / 2),
+    }
+    ranked = dict(hybrid.fuse(results, hybrid.HybridOptions(fusion="rrf", rrf_k=1)))
+    assert ranked[key(SECOND, 8)] == pytest.approx(0.8 / 2 / 3 + 0.8 / 2 / 2 + 0.2 / 2 / 2)
+    assert ranked[key(FIRST, 6)] == pytest.approx(0.4 / 2 / 3 + 0.4 / 2 / 2)
+
+
+@pytest.mark.parametrize("fusion", ["weighted", "rrf"])
+@pytest.mark.parametrize("defaults", [{}, {FIRST.bytes: 0.4, SECOND.bytes: 0.8}])
+def test_fuse_requested_weight_overrides_defaults(
+    fusion: Literal["weighted", "rrf"], defaults: dict[bytes, float]
+) -> None:
+    results, plain = of_two_models(), of_two_models()
+    results.dense_weights = defaults
+    options = hybrid.HybridOptions(fusion=fusion, dense_weight=0.3)
+    assert hybrid.fuse(results, options) == hybrid.fuse(plain, options)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.3, 0.45, 1.0])
+def test_fuse_equal_defaults_equal_the_requested_weight(weight: float) -> None:
+    results = of_two_models()
+    results.dense_weights = {FIRST.bytes: weight, SECOND.bytes: weight}
+    requested = hybrid.fuse(of_two_models(), hybrid.HybridOptions(dense_weight=weight))
+    assert hybrid.fuse(results, hybrid.HybridOptions()) == requested
+
+
+def test_fuse_without_defaults_uses_general_weight() -> None:
+    requested = hybrid.fuse(of_two_models(), hybrid.HybridOptions(dense_weight=0.45))
+    assert hybrid.fuse(of_two_models(), hybrid.HybridOptions()) == requested
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "expected"),
+    [({}, True), ({SECOND.bytes: 0.9}, True), ({FIRST.bytes: 0.95}, False), ({FIRST.bytes: 0.8}, True)],
+)
+def test_may_have_more_compares_with_threshold_of_the_index(thresholds: dict[bytes, float], expected: bool) -> None:
+    call = replace(CALLS[0], vector=np.ones(4, np.float32))
+    lists = [listed(0, "dense", (5, 0.95, 0.95), (6, 0.9, 0.9))]
+    assert may_have_more([call], lists, size=2, thresholds=thresholds) is expected
 
 
 def test_rank_by_cosine_of_one_model_returns_cosine() -> None:

@@ -10,11 +10,11 @@ import pytest
 
 from app.errors import InvalidInputError
 from app.inference.chat.openai_chat import OpenAIChat
+from app.retrieval.explain import Reformulation
 from app.retrieval.query_transformation import Conversation, CorpusContext, QueryTransformer
 from app.retrieval.search_run import SearchRun
 from app.retrieval.transformers import TRANSFORMERS, resolve_steps, resolve_stored_steps
 from app.retrieval.transformers.transformer import MAX_CALLS, TransformContext, TransformResult
-from app.retrieval.explain import Reformulation
 from app.retrieval.types import Message, NamedTransformer, Query
 from app.warnings import ServiceWarning
 from harness.protocol_servers.chat import ChatFailure, ChatServer, ReceivedTextRequest

@@ -28,8 +28,8 @@ class SearchDefaults:
 
 UNKNOWN_MODEL = SearchDefaults()
 SEARCH_DEFAULTS = {
-    "all-MiniLM-L6-v2": SearchDefaults(),
-    "bge-small-en-v1.5": SearchDefaults(dense_weight=0.5),
+    "all-MiniLM-L6-v2": SearchDefaults(score_threshold=0.31),
+    "bge-small-en-v1.5": SearchDefaults(dense_weight=0.5, score_threshold=0.6),
     "multilingual-e5-small": SearchDefaults(dense_weight=0.5),
 }
 

@@ -156,15 +156,15 @@ class HitLoader:
         if not thresholds:
             return ranking.ranked_keys
 
-        def reaches_threshold(key: ChunkKey) -> bool:
+        def is_near_enough(key: ChunkKey) -> bool:
             # Similarities are rounded as callers see them. A caller may use the similarity of a hit as the threshold,
             # and must then still get that hit.
             limit = thresholds.get(key[:16])
             return limit is None or (key in similarity and round(similarity[key], 6) >= limit)
 
         # Chunks that already reach the threshold are compared with the other queries when they are loaded.
-        others = [key for key, _ in ranking.ranked_keys if not reaches_threshold(key)]
+        others = [key for key, _ in ranking.ranked_keys if not is_near_enough(key)]
         await fill_missing_similarities(self.repository, ranking, others, self._get_tenant_ids(others))
         if any(key not in similarity for key in others):
             self.search_run.warn(THRESHOLD_NOT_APPLIED)
-        return [(key, score) for key, score in ranking.ranked_keys if key not in similarity or reaches_threshold(key)]
+        return [(key, score) for key, score in ranking.ranked_keys if key not in similarity or is_near_enough(key)]

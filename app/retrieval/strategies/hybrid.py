@@ -55,7 +55,7 @@ def fuse(results: RetrieverResults, options: HybridOptions) -> RankedKeys:
         All chunks with their fused scores, best first.
     """
     weight = find_common_weight(options.dense_weight, results.dense_weights.values())
-    weighted_lists = _weight_lists(results) if weight is None else _weight_lists_equally(results, weight)
+    weighted_lists = _create_lists(results) if weight is None else _create_equal_lists(results, weight)
     return fuse_weighted(weighted_lists) if options.fusion == "weighted" else fuse_rrf(weighted_lists, k=options.rrf_k)
 
 
@@ -73,14 +73,14 @@ def find_common_weight(requested: float | None, defaults: Collection[float]) -> 
     return requested if requested is not None else weights.pop() if len(weights) == 1 else None
 
 
-def _weight_lists_equally(results: RetrieverResults, dense_weight: float) -> list[RankedList[ChunkKey]]:
+def _create_equal_lists(results: RetrieverResults, dense_weight: float) -> list[RankedList[ChunkKey]]:
     share = 1 / len(results.lexical)
     dense = [RankedList(dense_weight * share, ranked_list) for lists in results.dense for ranked_list in lists]
     return dense + [RankedList((1 - dense_weight) * share, ranked_list) for ranked_list in results.lexical]
 
 
-def _weight_lists(results: RetrieverResults) -> list[RankedList[ChunkKey]]:
-    """Weight the score of each chunk by the default weight of its search index."""
+def _create_lists(results: RetrieverResults) -> list[RankedList[ChunkKey]]:
+    """Return the ranked lists; the score of each chunk is weighted by the default weight of its search index."""
     share, weights = 1 / len(results.lexical), results.dense_weights
 
     def get_dense_weight(key: ChunkKey) -> float:

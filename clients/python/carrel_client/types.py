@@ -94,7 +94,7 @@ class CarrelWarning(TypedDict):
     message: str
 
 
-class AutoThreshold(TypedDict):
+class KnowledgeBaseThreshold(TypedDict):
     """Calibrated threshold of a knowledge base; None if its embedding model has none."""
 
     knowledge_base: str
@@ -112,7 +112,7 @@ class SearchReply(TypedDict):
     strategy: str
     degraded: list[dict[str, str]]
     warnings: list[CarrelWarning]
-    auto_thresholds: NotRequired[list[AutoThreshold]]
+    auto_thresholds: NotRequired[list[KnowledgeBaseThreshold]]
     timings_ms: dict[str, float]
 
 

@@ -51,7 +51,7 @@ class SearchDefaultsOut(BaseModel):
         examples=[0.45],
     )
     score_threshold: float | None = Field(
-        description="Threshold that `score_threshold` `auto` stands for: a minimum cosine similarity. Null if the "
+        description="Value of `score_threshold` `auto`: a minimum cosine similarity. Null if the "
         "model has no calibrated threshold.",
         examples=[0.3],
     )

@@ -122,7 +122,7 @@ class UsedPromptOut(BaseModel):
 
 
 class AutoThresholdOut(BaseModel):
-    """Calibrated threshold of a knowledge base, which `score_threshold` `auto` stands for."""
+    """Calibrated threshold of a knowledge base: the value of `score_threshold` `auto`."""
 
     knowledge_base: str = Field(
         description="Name of the knowledge base.", examples=[example_values.KNOWLEDGE_BASE_NAME]
