@@ -13,12 +13,15 @@ from pgvector.asyncpg import register_vector
 
 from app.documents.scopes import DocumentScope
 from app.ids import decode_id, encode_id
+from app.inference.embedding.local_models import DEFAULT_MODEL
+from app.inference.embedding.search_defaults import get_search_defaults
 from app.lexical.analyzers import get_analyzer
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted
 from tests.lexical.reference import bm25s_scorer
 from tests.retrieval.conftest import Corpus, SentDocument, ask, ids_of
 
 AVGDL = 100.0
+DENSE_WEIGHT = get_search_defaults(DEFAULT_MODEL).dense_weight
 QUERIES = ["anchor", "candle dagger", "forest goblet harbor", "anchor anchor umbrella", "the umbrella of unknownword"]
 EVERYTHING: dict[str, str] = {"user_id": "u1", "chat_id": "c1", "agent_id": "a1"}
 FILTERS: list[tuple[dict[str, Any] | None, Callable[[dict[str, Any]], bool]]] = [
@@ -121,7 +124,7 @@ def test_hybrid_search_equals_fusion_of_retrievers(corpus: Corpus, options: dict
     lanes = [corpus.search(query, strategy=strategy, top_k=500) for strategy in ("dense", "lexical")]
     for lane in lanes:  # RRF counts ranks, and one retriever orders equal scores by chunk
         lane.sort(key=lambda result: (-result["score"], result["chunk_id"]))
-    weight = options.get("dense_weight", 0.45)
+    weight = options.get("dense_weight", DENSE_WEIGHT)
     fused = [
         RankedList(share, [(result["document"]["id"], result["score"]) for result in lane])
         for share, lane in zip((weight, 1 - weight), lanes, strict=True)
@@ -215,7 +218,7 @@ def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
     queries = ["garden hammer", "anchor"]
     answer = ask(corpus.tenant.admin, queries=queries, explain=True, top_k=500, filter={"odd": True})
     assert answer["explain"] == {
-        "strategy_options": {"fusion": "weighted", "dense_weight": 0.45, "rrf_k": 60},
+        "strategy_options": {"fusion": "weighted", "dense_weight": DENSE_WEIGHT, "rrf_k": 60},
         "transformers": [],
         "prompts": {},
         "knowledge_bases": [
@@ -229,7 +232,7 @@ def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
                     "dense": "exact",
                     "lexical": "all",
                 },
-                "dense_weight": 0.45,
+                "dense_weight": DENSE_WEIGHT,
             }
         ],
     }

@@ -6,6 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from app.inference.embedding.local_models import DEFAULT_MODEL
+from app.inference.embedding.search_defaults import get_search_defaults
 from app.retrieval.plan import QUERY_TRUNCATED
 from harness.running_service import Tenant
 from tests.fixtures.service_warnings import warning_json
@@ -84,7 +86,11 @@ def test_search_merges_options_of_knowledge_base(tenant: Tenant) -> None:
     assert options(strategy="dense") == {}
     changed = tenant.admin.patch("/v1/knowledge-bases/tuned", json={"retrieval": {"top_k": 3}})
     assert (changed.status_code, changed.json()["retrieval"]) == (200, {"strategy": "hybrid", "top_k": 3})
-    assert options() == {"fusion": "weighted", "dense_weight": 0.45, "rrf_k": 60}
+    assert options() == {
+        "fusion": "weighted",
+        "dense_weight": get_search_defaults(DEFAULT_MODEL).dense_weight,
+        "rrf_k": 60,
+    }
 
 
 @pytest.mark.parametrize(
