@@ -241,6 +241,14 @@ class RetrievalRepository:
         rows = await self.reader.fetch_rows(_BEST_COSINES, _build_key_values(keys, tenants) | vector_values)
         return {row[0].bytes + row[1].bytes: row[2] for row in rows}
 
+    async def compute_cosine_table(
+        self, keys: Sequence[ChunkKey], tenants: Sequence[UUID], *, vectors: Sequence[Floats]
+    ) -> dict[ChunkKey, list[float]]:
+        """Compute the cosine of each chunk with each of the vectors. Chunks without a vector are missing."""
+        vector_values = {"vectors": [HalfVector(vector) for vector in vectors], "dim": len(vectors[0])}
+        rows = await self.reader.fetch_rows(_COSINE_TABLE, _build_key_values(keys, tenants) | vector_values)
+        return {row[0].bytes + row[1].bytes: row[2] for row in rows}
+
     async def load_plan(self, call: RetrieverQuery, *, size: int) -> RetrieverPlan:
         """Load the plan of the retrievers for a call."""
         values = _build_scope_values(call) | {"size": size, "terms": len(call.term_ids)}
@@ -334,6 +342,13 @@ select e.index_id, e.chunk_id, e.embedding
                       where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e""")
 _BEST_COSINES = parse_statement("""
 select e.index_id, e.chunk_id, (select max(1 - (e.embedding <=> q))::real from unnest(:vectors::halfvec[]) q)
+  from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
+ cross join lateral (select * from chunk_embedding e where e.tenant_id = k.tenant_id and e.index_id = k.index_id
+                        and e.dim = :dim and e.chunk_id = k.id offset 0) e""")
+_COSINE_TABLE = parse_statement("""
+select e.index_id, e.chunk_id,
+       (select array_agg((1 - (e.embedding <=> q.vector))::real order by q.number)
+          from unnest(:vectors::halfvec[]) with ordinality q(vector, number))
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk_embedding e where e.tenant_id = k.tenant_id and e.index_id = k.index_id
                         and e.dim = :dim and e.chunk_id = k.id offset 0) e""")

@@ -15,11 +15,14 @@ class SearchDefaults:
         dense_weight: Weight of the dense retriever in the fusion of the strategy ``hybrid``, from 0 to 1.
         score_threshold: Calibrated minimum similarity of a hit; None if the model has no useful threshold.
         max_tokens: Maximum size of a chunk of a new knowledge base, in tokens.
+        cosine_span: Difference of cosines that counts fully in the fusion: a chunk whose cosine is so much lower than
+            the best one gets nothing for it. None if it is not known. ADR 0035 has the measurements.
     """
 
-    dense_weight: float = 0.45
+    dense_weight: float = 0.6
     score_threshold: float | None = None
     max_tokens: int = 170
+    cosine_span: float | None = None
 
     def resolve_threshold(self, requested: RequestedThreshold | None) -> float | None:
         """Return the minimum similarity for a request; None if there is no limit, or no calibrated threshold."""
@@ -28,9 +31,9 @@ class SearchDefaults:
 
 UNKNOWN_MODEL = SearchDefaults()
 SEARCH_DEFAULTS = {
-    "all-MiniLM-L6-v2": SearchDefaults(score_threshold=0.31),
-    "bge-small-en-v1.5": SearchDefaults(dense_weight=0.5, score_threshold=0.6),
-    "multilingual-e5-small": SearchDefaults(dense_weight=0.5),
+    "all-MiniLM-L6-v2": SearchDefaults(score_threshold=0.31, cosine_span=0.4),
+    "bge-small-en-v1.5": SearchDefaults(score_threshold=0.6, cosine_span=0.25),
+    "multilingual-e5-small": SearchDefaults(),
 }
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -18,7 +18,8 @@ from app.retrieval.costs import SearchCosts
 from app.retrieval.fusion.merge_sources import apply_weight
 from app.retrieval.repository import RetrievalRepository, RetrieverHits, RetrieverQuery
 from app.retrieval.retrievers.hit_loader import HitLoader
-from app.retrieval.retrievers.ranking import RankedKeys, Ranking, may_have_more
+from app.retrieval.retrievers.ranking import ListRanker, Ranking, may_have_more, merge_passes
+from app.retrieval.retrievers.similarity import complete_cosines
 from app.retrieval.search_run import (
     EXTRA_QUERIES_SKIPPED,
     RESULTS_MAY_BE_INCOMPLETE,
@@ -37,7 +38,24 @@ MAX_INLINE_LISTS = 100
 # SQLSTATE of a statement that exceeded its time limit.
 QUERY_CANCELED = "57014"
 
-RankFunction = Callable[[Sequence[RetrieverHits]], Ranking]
+
+@dataclass(frozen=True, slots=True)
+class RetrieverPass:
+    """One pass over the candidates.
+
+    Attributes:
+        lists: Results of the retrievers, with those of an earlier pass.
+        ranking: Ranked list of the strategy.
+        size: Maximum number of rows of one list.
+        may_have_more: Whether a retriever may have further rows.
+        hits: Loaded hits, best first.
+    """
+
+    lists: Sequence[RetrieverHits]
+    ranking: Ranking
+    size: int
+    may_have_more: bool
+    hits: list[Hit] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +95,19 @@ class HybridRetriever:
         return replace(self, top_k=limit, requested_top_k=self.requested_top_k or self.top_k, expansion=expansion)
 
     async def retrieve(
-        self, calls: Sequence[RetrieverQuery], rank: RankFunction, *, extra_positions: frozenset[int] = frozenset()
+        self, calls: Sequence[RetrieverQuery], ranker: ListRanker, *, extra_positions: frozenset[int] = frozenset()
     ) -> list[Hit]:
         """Run both retrievers, rank their results, and load the best hits.
 
         Both retrievers run in one statement, or in parallel if they are slow. After an error or a timeout, each
         retriever runs alone, without the queries that transformers added. A warning names the retriever that failed. If
-        hits are missing and a list reached its limit, a second pass reads more rows.
+        hits are missing and a list reached its limit, a second pass reads more rows. A strategy that fuses both
+        retrievers ranks the candidates of the first pass alone. Further rows follow behind them, so that the first hits
+        and their scores do not depend on ``top_k``.
 
         Args:
             calls: Queries in search indexes.
-            rank: Function that ranks the lists of the retrievers.
+            ranker: Ranking of the lists of the retrievers.
             extra_positions: Indexes of the calls for extra queries, which transformers added.
 
         Returns:
@@ -107,23 +127,21 @@ class HybridRetriever:
             database_timeout_seconds=database_timeout_seconds,
         )
         async with slot:
-            return await self._retrieve(calls, rank, extra_positions)
+            return await self._retrieve(calls, ranker, extra_positions)
 
     async def _retrieve(
-        self, calls: Sequence[RetrieverQuery], rank: RankFunction, extra_positions: frozenset[int]
+        self, calls: Sequence[RetrieverQuery], ranker: ListRanker, extra_positions: frozenset[int]
     ) -> list[Hit]:
         try:
-            hits, lists = await self._retrieve_combined(calls, rank)
+            first = await self._retrieve_combined(calls, ranker)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             logger.warning("search.retrievers_failed", error=exc)
         else:
-            return (
-                await self._run_second_pass(calls, rank, hits) if self._needs_second_pass(hits, calls, lists) else hits
-            )
+            return await self._run_second_pass(calls, ranker, first) if self._needs_second_pass(first) else first.hits
         lists, answered = await self._run_separately(self._skip_extra_queries(extra_positions, calls))
         try:
             async with self._open_repository(time_budget.READING) as repository:
-                ranking = await self._rank_lists(rank, lists)
+                ranking = await self._rank(ranker, lists)
                 loader = self._create_loader(repository)
                 hits = await loader.load_hits(ranking.without_extra_lookups(), retriever=answered[0])
                 return await loader.add_vectors(hits, has_dense="dense" in answered)
@@ -131,42 +149,76 @@ class HybridRetriever:
             raise SearchUnavailable from exc
 
     async def _retrieve_combined(
-        self, calls: Sequence[RetrieverQuery], rank: RankFunction
-    ) -> tuple[list[Hit], list[RetrieverHits]]:
+        self, calls: Sequence[RetrieverQuery], ranker: ListRanker, first: RetrieverPass | None = None
+    ) -> RetrieverPass:
+        """Run both retrievers and load the hits, in one transaction.
+
+        Args:
+            calls: Queries in search indexes.
+            ranker: Ranking of the lists of the retrievers.
+            first: The pass whose candidates come first; None for none.
+        """
+        candidates = self.retriever_candidates if ranker.is_fused else max(self.retriever_candidates, self.top_k)
         # Ranking takes microseconds, so it runs inside the transaction. This saves a second one.
         async with self._open_repository(time_budget.RETRIEVERS_COMBINED) as repository:
-            with self._record_cost(calls):
-                lists = await self._run(repository, calls)
-            ranking = await self._rank_lists(rank, lists)
+            found = await self._run_pass(repository, calls, ranker, size=candidates, first=first)
+            if candidates < self.top_k and len(found.ranking.ranked_keys) < self.top_k and found.may_have_more:
+                found = await self._run_pass(repository, calls, ranker, size=self.top_k, first=found)
             loader = self._create_loader(repository)
-            hits = await loader.add_vectors(await loader.load_hits(ranking))
-            await self._record_plans(repository, calls)
-        return hits, lists
+            hits = await loader.add_vectors(await loader.load_hits(found.ranking))
+            await self._record_plans(repository, calls, size=found.size)
+        return replace(found, hits=hits)
 
-    async def _rank_lists(self, rank: RankFunction, lists: Sequence[RetrieverHits]) -> Ranking:
-        """Rank the lists. Many lists are ranked in a thread, so that the event loop serves other requests."""
-        return rank(lists) if len(lists) <= MAX_INLINE_LISTS else await asyncio.to_thread(rank, lists)
+    async def _run_pass(
+        self,
+        repository: RetrievalRepository,
+        calls: Sequence[RetrieverQuery],
+        ranker: ListRanker,
+        *,
+        size: int,
+        first: RetrieverPass | None,
+    ) -> RetrieverPass:
+        """Run both retrievers and rank their lists, behind the candidates of the first pass if there is one."""
+        with self._record_cost(calls):
+            lists = await self._run(repository, calls, size)
+        has_more = may_have_more(calls, lists, size=size, thresholds=self.score_thresholds)
+        if first is None:
+            return RetrieverPass(lists, await self._rank(ranker, lists, repository), size, has_more)
+        merged = merge_passes(first.lists, lists)
+        ranking = first.ranking.extend(await self._rank(ranker, merged, repository))
+        return RetrieverPass(merged, ranking, size, has_more)
 
-    def _needs_second_pass(
-        self, hits: Sequence[Hit], calls: Sequence[RetrieverQuery], lists: Sequence[RetrieverHits]
-    ) -> bool:
+    async def _rank(
+        self, ranker: ListRanker, lists: Sequence[RetrieverHits], repository: RetrievalRepository | None = None
+    ) -> Ranking:
+        """Rank the lists. Many lists are ranked in a thread, so that the event loop serves other requests.
+
+        With a repository, cosines that the strategy needs and the retrievers did not compute are looked up.
+        """
+        if len(lists) > MAX_INLINE_LISTS:
+            return self._apply_weights(await asyncio.to_thread(lambda: ranker.rank_results(ranker.group(lists))))
+        results = ranker.group(lists)
+        if repository is not None and ranker.needs_cosines and ranker.model_query_vectors:
+            tenants = {index: reference.tenant_id for index, reference in self.indexes.items()}
+            await complete_cosines(repository, results, ranker.model_query_vectors, tenants)
+        return self._apply_weights(ranker.rank_results(results))
+
+    def _needs_second_pass(self, found: RetrieverPass) -> bool:
         """Return whether there are too few hits and the retrievers may have more rows."""
-        has_too_few = len(hits) < (self.requested_top_k or self.top_k)
-        return has_too_few and may_have_more(calls, lists, size=self._candidate_limit, thresholds=self.score_thresholds)
+        return found.may_have_more and len(found.hits) < (self.requested_top_k or self.top_k)
 
-    async def _run_second_pass(self, calls: Sequence[RetrieverQuery], rank: RankFunction, hits: list[Hit]) -> list[Hit]:
+    async def _run_second_pass(
+        self, calls: Sequence[RetrieverQuery], ranker: ListRanker, first: RetrieverPass
+    ) -> list[Hit]:
         """Query again with the maximum number of candidates. If that fails, return the first hits."""
-        deep_retriever, now, is_second_pass_complete = (
-            replace(self, retriever_candidates=MAX_RETRIEVER_CANDIDATES),
-            datetime.now(UTC),
-            False,
-        )
+        deep_retriever, now = replace(self, retriever_candidates=MAX_RETRIEVER_CANDIDATES), datetime.now(UTC)
+        hits, is_second_pass_complete = first.hits, False
         if self.search_run.remaining_seconds >= time_budget.MIN_SECOND_PASS_SECONDS:
             try:
-                hits, lists = await deep_retriever._retrieve_combined(
-                    [call.to_second_pass(now) for call in calls], rank
-                )
-                if not deep_retriever._needs_second_pass(hits, calls, lists):
+                deep_calls = [call.to_second_pass(now) for call in calls]
+                deeper = await deep_retriever._retrieve_combined(deep_calls, ranker, first if ranker.is_fused else None)
+                hits = deeper.hits
+                if not deep_retriever._needs_second_pass(deeper):
                     return hits
                 is_second_pass_complete = True
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
@@ -196,11 +248,13 @@ class HybridRetriever:
             async with asyncio.timeout(timeout_seconds + time_budget.DATABASE_GRACE_SECONDS), transaction as reader:
                 yield RetrievalRepository(reader)
 
-    async def _run(self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]) -> list[RetrieverHits]:
+    async def _run(
+        self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery], size: int
+    ) -> list[RetrieverHits]:
         with self.search_run.time_step("retrieve"), translate_filter_errors(loc=("body", "filter")):
             if any(call.is_slow for call in calls) and self.db.database.has_idle_capacity:
-                return await self._run_parallel(repository, calls)
-            return await repository.run_retrievers(calls, size=self._candidate_limit)
+                return await self._run_parallel(repository, calls, size)
+            return await repository.run_retrievers(calls, size=size)
 
     @contextmanager
     def _record_cost(self, calls: Sequence[RetrieverQuery]) -> Iterator[None]:
@@ -215,7 +269,7 @@ class HybridRetriever:
         self.costs.record_cost(self.db.tenant_id, calls, time.monotonic() - started_at, timed_out=False)
 
     async def _run_parallel(
-        self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]
+        self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery], size: int
     ) -> list[RetrieverHits]:
         """Run the lexical retriever on a second connection with the same snapshot.
 
@@ -227,26 +281,22 @@ class HybridRetriever:
             replace(call, vector=vector, term_ids=(), keys=()) for call, vector in zip(calls, vectors, strict=True)
         ]
         lexical_task = self.search_run.start_background(
-            self._run_lexical(await repository.reader.export_snapshot(), lexical)
+            self._run_lexical(await repository.reader.export_snapshot(), lexical, size)
         )
         try:
-            dense_lists = await repository.run_retrievers(dense, size=self._candidate_limit)
+            dense_lists = await repository.run_retrievers(dense, size=size)
             try:
                 return [*dense_lists, *await lexical_task]
             except (DatabaseUnavailable, DatabaseRefused) as exc:  # no second connection: use the first one
                 logger.warning("search.parallel_run_failed", error=exc)
-                return [*dense_lists, *await repository.run_retrievers(lexical, size=self._candidate_limit)]
+                return [*dense_lists, *await repository.run_retrievers(lexical, size=size)]
         finally:
             lexical_task.cancel()
             await asyncio.wait([lexical_task])
 
-    async def _run_lexical(self, snapshot: str, calls: Sequence[RetrieverQuery]) -> list[RetrieverHits]:
+    async def _run_lexical(self, snapshot: str, calls: Sequence[RetrieverQuery], size: int) -> list[RetrieverHits]:
         async with self._open_repository(time_budget.RETRIEVERS_COMBINED, snapshot=snapshot) as repository:
-            return await repository.run_retrievers(calls, size=self._candidate_limit)
-
-    @property
-    def _candidate_limit(self) -> int:
-        return max(self.retriever_candidates, self.top_k)
+            return await repository.run_retrievers(calls, size=size)
 
     def _skip_extra_queries(
         self, extra_positions: frozenset[int], calls: Sequence[RetrieverQuery]
@@ -279,7 +329,7 @@ class HybridRetriever:
                 continue
             try:
                 async with self._open_repository(time_budget.RETRIEVERS_SEPARATE) as repository:
-                    lists += await self._run(repository, retriever_calls)
+                    lists += await self._run(repository, retriever_calls, max(self.retriever_candidates, self.top_k))
                 answered.append(retriever)
             except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
                 logger.warning("search.retriever_failed", retriever=retriever, error=exc)
@@ -290,12 +340,12 @@ class HybridRetriever:
             raise SearchUnavailable
         return lists, answered
 
-    def apply_weights(self, ranked: RankedKeys) -> RankedKeys:
+    def _apply_weights(self, ranking: Ranking) -> Ranking:
         """Apply the weights of the knowledge bases to the scores, and sort best first; ties keep their order."""
         if len({index.weight for index in self.indexes.values()}) < 2:
-            return ranked
-        weighted = [(key, apply_weight(score, self.indexes[key[:16]].weight)) for key, score in ranked]
-        return sorted(weighted, key=lambda item: -item[1])
+            return ranking
+        weighted = [(key, apply_weight(score, self.indexes[key[:16]].weight)) for key, score in ranking.ranked_keys]
+        return replace(ranking, ranked_keys=sorted(weighted, key=lambda item: -item[1]))
 
     def get_top_weight(self, hits: Sequence[Hit]) -> float:
         """Return the weight of the best hit's knowledge base, for the merge with other sources."""
@@ -313,10 +363,10 @@ class HybridRetriever:
             explain=self.explain,
         )
 
-    async def _record_plans(self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery]) -> None:
+    async def _record_plans(
+        self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery], *, size: int
+    ) -> None:
         """Record the plan of each index, except for restricted keys: a plan reveals the number of all chunks."""
         if self.explain:
             for call in {call.index_id: call for call in calls if not call.is_user_restricted}.values():
-                self.search_run.plans[call.index_id.bytes] = await repository.load_plan(
-                    call, size=self._candidate_limit
-                )
+                self.search_run.plans[call.index_id.bytes] = await repository.load_plan(call, size=size)

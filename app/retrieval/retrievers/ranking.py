@@ -1,11 +1,13 @@
 """Results of the retrievers by query, and merging of the ranked lists of several queries. All functions are pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from app.retrieval.fusion.rank_fusion import sort_best_first
+from app.retrieval.fusion.score_fusion import place_below
 from app.retrieval.repository import Floats, RetrieverHits, RetrieverQuery
 from app.retrieval.types import ChunkKey, RetrieverName, RetrieverRank, Scores, round_score
 
@@ -27,6 +29,9 @@ class RetrieverResults:
             without a vector has no similarity.
         compared_queries: For each chunk a bit mask of the queries whose cosine is known, if there are several queries.
         dense_weights: Default weight of the dense retriever for each search index, by the 16 bytes of its id.
+        cosines: For each query the known cosines of the chunks that any retriever found.
+        model_numbers: Number of the embedding model of each search index, by the 16 bytes of its id.
+        cosine_spans: Difference of cosines that counts fully in a fusion, for each embedding model; None if unknown.
     """
 
     dense: list[list[RankedKeys]]
@@ -34,6 +39,25 @@ class RetrieverResults:
     similarity: dict[ChunkKey, float] = field(default_factory=dict)
     compared_queries: dict[ChunkKey, int] = field(default_factory=dict)
     dense_weights: Mapping[bytes, float] = field(default_factory=dict)
+    cosines: list[dict[ChunkKey, float]] = field(default_factory=list)
+    model_numbers: Mapping[bytes, int] = field(default_factory=dict)
+    cosine_spans: Sequence[float | None] = ()
+
+    def collect_cosines(self, query: int) -> list[dict[ChunkKey, float]]:
+        """Return the known cosines of all found chunks with a query, for each embedding model."""
+        cosines = [dict(lists[query]) for lists in self.dense]
+        for key, cosine in (self.cosines[query] if self.cosines else {}).items():
+            cosines[self.model_numbers.get(key[:16], 0)][key] = cosine
+        return cosines
+
+    def get_span(self, model: int) -> float | None:
+        """Return the span of the cosines of an embedding model; None if it is unknown."""
+        return self.cosine_spans[model] if self.cosine_spans else None
+
+    def list_keys(self) -> list[ChunkKey]:
+        """Return the keys of all found chunks."""
+        every_list = [*(item for lists in self.dense for item in lists), *self.lexical]
+        return list(dict.fromkeys(key for ranked in every_list for key, _ in ranked))
 
     def collect_ranks(self) -> dict[ChunkKey, list[RetrieverRank]]:
         """Return the ranks of each chunk in the ranked lists."""
@@ -55,10 +79,12 @@ class ModelQueryVectors(NamedTuple):
     Attributes:
         indexes: Ids of the search indexes of the model, as 16 bytes: the first half of a chunk key.
         vectors: Vectors of the queries.
+        queries: Number of each vector's query, from 0.
     """
 
     indexes: frozenset[bytes]
     vectors: Sequence[Floats]
+    queries: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +110,98 @@ class Ranking:
         """Return a copy that looks up no further cosines, because the dense retriever may have failed."""
         return replace(self, vector=None, model_query_vectors=())
 
+    def extend(self, deeper: Self) -> Self:
+        """Return the ranking with further chunks of another one behind all others, whatever their scores are.
+
+        The first chunks of a search then do not depend on the number of rows that were read.
+
+        Args:
+            deeper: Ranking of more rows, with the results of both.
+        """
+        known = {key for key, _ in self.ranked_keys}
+        tail = [(key, score) for key, score in deeper.ranked_keys if key not in known]
+        if self.ranked_keys and tail:
+            tail = place_below(tail, self.ranked_keys[-1][1])
+        return replace(deeper, ranked_keys=[*self.ranked_keys, *tail])
+
     def get_scores(self, hits: Sequence[tuple[ChunkKey, float]]) -> list[Scores]:
         """Return the retriever scores of some hits. Each call processes all results, so call it once for each batch."""
         dense = {key: score for lists in self.results.dense for key, score in merge_by_best_score(lists)}
         lexical = dict(merge_by_best_score(self.results.lexical))
         return [Scores(dense.get(key), lexical.get(key), score if self.is_fused else None) for key, score in hits]
+
+
+@dataclass(frozen=True, slots=True)
+class ListRanker:
+    """Ranking of the retrievers' lists by a strategy.
+
+    Attributes:
+        calls: Queries in search indexes. The calls of one query are adjacent, in the order of the queries.
+        query_count: Number of queries.
+        models: Number of each target's embedding model, from 0.
+        rank: Function of the strategy.
+        is_fused: Whether the strategy fuses both retrievers.
+        needs_cosines: Whether the strategy uses the cosine of every found chunk.
+        vector: Vector of the query, to look up cosines that the retrievers did not compute; None if all are known.
+        model_query_vectors: Vectors of several queries.
+        dense_weights: Default weight of the dense retriever for each search index, by the 16 bytes of its id.
+        cosine_spans: Span of the cosines of each embedding model; None if it is unknown.
+    """
+
+    calls: Sequence[RetrieverQuery]
+    query_count: int
+    models: Sequence[int]
+    rank: Callable[[RetrieverResults], RankedKeys]
+    is_fused: bool
+    needs_cosines: bool = False
+    vector: Floats | None = None
+    model_query_vectors: Sequence[ModelQueryVectors] = ()
+    dense_weights: Mapping[bytes, float] = field(default_factory=dict)
+    cosine_spans: Sequence[float | None] = ()
+
+    def group(self, lists: Sequence[RetrieverHits]) -> RetrieverResults:
+        """Group the lists by query."""
+        results = group_by_query(self.calls, lists, query_count=self.query_count, models=self.models)
+        results.dense_weights, results.cosine_spans = self.dense_weights, self.cosine_spans
+        return results
+
+    def rank_results(self, results: RetrieverResults) -> Ranking:
+        """Rank the grouped lists."""
+        return Ranking(
+            results,
+            self.rank(results),
+            is_fused=self.is_fused,
+            vector=self.vector,
+            model_query_vectors=self.model_query_vectors,
+        )
+
+
+def merge_passes(first: Sequence[RetrieverHits], deeper: Sequence[RetrieverHits]) -> list[RetrieverHits]:
+    """Merge the lists of two passes; a row that both have counts once.
+
+    Args:
+        first: Lists of the first pass.
+        deeper: Lists of the second pass, which has read more rows.
+
+    Returns:
+        One list for each call and retriever.
+    """
+    merged = {(hits.call_position, hits.retriever): hits for hits in first}
+    for hits in deeper:
+        place = (hits.call_position, hits.retriever)
+        former = merged.get(place)
+        if former is None:
+            merged[place] = hits
+            continue
+        known = set(former.chunk_ids)
+        is_new = [chunk not in known for chunk in hits.chunk_ids]
+        merged[place] = RetrieverHits(
+            *place,
+            [*former.chunk_ids, *compress(hits.chunk_ids, is_new)],
+            [*former.scores, *compress(hits.scores, is_new)],
+            [*former.similarities, *compress(hits.similarities, is_new)],
+        )
+    return list(merged.values())
 
 
 def group_by_query(
@@ -110,6 +223,8 @@ def group_by_query(
     results = RetrieverResults(
         dense=[[[] for _ in range(query_count)] for _ in range(max(models) + 1)],
         lexical=[[] for _ in range(query_count)],
+        cosines=[{} for _ in range(query_count)],
+        model_numbers={call.index_id.bytes: model for call, model in zip(calls[:target_count], models, strict=True)},
     )
     unknown: set[ChunkKey] = set()
     for hits in lists:
@@ -122,6 +237,7 @@ def group_by_query(
         similarities = {
             key: similarity for key, similarity in zip(keys, hits.similarities, strict=True) if similarity is not None
         }
+        results.cosines[query].update(similarities)
         if query_count > 1:
             for key in similarities:
                 results.compared_queries[key] = results.compared_queries.get(key, 0) | 1 << query

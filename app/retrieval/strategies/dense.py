@@ -1,6 +1,7 @@
 """Dense retrieval: the chunks whose vectors have the highest cosine with a query."""
 
-from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
+from app.retrieval.fusion.rank_fusion import sort_best_first
+from app.retrieval.fusion.score_fusion import scale_cosines
 from app.retrieval.retrievers.ranking import RankedKeys, RetrieverResults, merge_by_best_score
 from app.retrieval.strategies.strategy import NoStrategyOptions, SearchContext, Strategy
 from app.retrieval.types import Hit
@@ -21,12 +22,12 @@ async def run(context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
 
 def rank_by_cosine(results: RetrieverResults) -> RankedKeys:
     """Merge the cosines of all queries to one ranked list (pure)."""
-    ranked_lists = [ranked_list for lists in results.dense if (ranked_list := merge_by_best_score(lists))]
-    return (
-        ranked_lists[0]
-        if len(ranked_lists) == 1
-        else fuse_weighted([RankedList(1, ranked_list) for ranked_list in ranked_lists])
-    )
+    ranked_lists = [merge_by_best_score(lists) for lists in results.dense]
+    found = [(model, ranked) for model, ranked in enumerate(ranked_lists) if ranked]
+    if len(found) == 1:
+        return found[0][1]
+    scaled = [scale_cosines(dict(ranked), results.get_span(model)) for model, ranked in found]
+    return sort_best_first(item for scores in scaled for item in scores.items())
 
 
 STRATEGY = Strategy("dense", "Dense: nearest embeddings by cosine.", NoStrategyOptions, run)

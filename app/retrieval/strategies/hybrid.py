@@ -1,12 +1,13 @@
 """Hybrid retrieval: fusion of the dense and the lexical retriever."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from app.inference.embedding.search_defaults import UNKNOWN_MODEL
-from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted
+from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, sort_best_first
+from app.retrieval.fusion.score_fusion import scale_cosines, scale_range
 from app.retrieval.retrievers.ranking import RankedKeys, RetrieverResults
 from app.retrieval.strategies.strategy import SearchContext, Strategy
 from app.retrieval.types import ChunkKey, Hit
@@ -16,7 +17,7 @@ class HybridOptions(BaseModel, extra="forbid"):
     """Method, weights and constant of the fusion of the dense and the lexical retriever."""
 
     fusion: Literal["weighted", "rrf"] = Field(
-        "weighted", description="A sum of min-max scaled scores, or reciprocal ranks."
+        "weighted", description="A weighted sum of scaled scores, or reciprocal ranks."
     )
     dense_weight: float | None = Field(
         None,
@@ -38,14 +39,13 @@ async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
     Returns:
         The best hits, at most ``context.retriever.top_k``, best first.
     """
-    return await context.find(lambda results: fuse(results, options), cosines=False)
+    return await context.find(lambda results: fuse(results, options), cosines=options.fusion == "weighted")
 
 
 def fuse(results: RetrieverResults, options: HybridOptions) -> RankedKeys:
     """Fuse the results of the retrievers to one ranked list (pure).
 
-    A chunk is in the dense lists of one embedding model only, so each model's lists get the full dense weight. Without
-    a requested weight, each chunk gets the default weight of its knowledge base's model.
+    Without a requested weight, each chunk gets the default weight of its knowledge base's model.
 
     Args:
         results: Results of the retrievers.
@@ -54,9 +54,38 @@ def fuse(results: RetrieverResults, options: HybridOptions) -> RankedKeys:
     Returns:
         All chunks with their fused scores, best first.
     """
-    weight = find_common_weight(options.dense_weight, results.dense_weights.values())
-    weighted_lists = _create_lists(results) if weight is None else _create_equal_lists(results, weight)
-    return fuse_weighted(weighted_lists) if options.fusion == "weighted" else fuse_rrf(weighted_lists, k=options.rrf_k)
+    get_weight = _create_weight_function(results, options.dense_weight)
+    if options.fusion == "weighted":
+        return fuse_scores(results, get_weight)
+    share = 1 / len(results.lexical)
+    weighted_lists = [RankedList(share, ranked, get_weight) for lists in results.dense for ranked in lists]
+    weighted_lists += [RankedList(share, ranked, lambda key: 1 - get_weight(key)) for ranked in results.lexical]
+    return fuse_rrf(weighted_lists, k=options.rrf_k)
+
+
+def fuse_scores(results: RetrieverResults, get_dense_weight: Callable[[ChunkKey], float]) -> RankedKeys:
+    """Add the scaled cosine and the scaled BM25 score of each chunk, over all queries (pure).
+
+    Every found chunk counts with its cosine, whichever retriever found it. A chunk that the lexical retriever did not
+    find counts with the lowest BM25 score, and a chunk without a known cosine with the lowest cosine.
+
+    Args:
+        results: Results of the retrievers.
+        get_dense_weight: Function that returns the weight of a chunk's cosine, from 0 to 1.
+
+    Returns:
+        All chunks with their fused scores, from 0 to 1, best first, ties by key.
+    """
+    share = 1 / len(results.lexical)
+    weights = {key: get_dense_weight(key) for key in results.list_keys()}
+    fused = dict.fromkeys(weights, 0.0)
+    for query, ranked_list in enumerate(results.lexical):
+        for key, score in scale_range(dict(reversed(ranked_list))).items():
+            fused[key] += (1 - weights[key]) * share * score
+        for model, cosines in enumerate(results.collect_cosines(query)):
+            for key, score in scale_cosines(cosines, results.get_span(model)).items():
+                fused[key] += weights[key] * share * score
+    return sort_best_first(fused.items())
 
 
 def find_common_weight(requested: float | None, defaults: Collection[float]) -> float | None:
@@ -73,24 +102,11 @@ def find_common_weight(requested: float | None, defaults: Collection[float]) -> 
     return requested if requested is not None else weights.pop() if len(weights) == 1 else None
 
 
-def _create_equal_lists(results: RetrieverResults, dense_weight: float) -> list[RankedList[ChunkKey]]:
-    share = 1 / len(results.lexical)
-    dense = [RankedList(dense_weight * share, ranked_list) for lists in results.dense for ranked_list in lists]
-    return dense + [RankedList((1 - dense_weight) * share, ranked_list) for ranked_list in results.lexical]
-
-
-def _create_lists(results: RetrieverResults) -> list[RankedList[ChunkKey]]:
-    """Return the ranked lists; the score of each chunk is weighted by the default weight of its search index."""
-    share, weights = 1 / len(results.lexical), results.dense_weights
-
-    def get_dense_weight(key: ChunkKey) -> float:
-        return weights[key[:16]]
-
-    def get_lexical_weight(key: ChunkKey) -> float:
-        return 1 - weights[key[:16]]
-
-    dense = [RankedList(share, ranked_list, get_dense_weight) for lists in results.dense for ranked_list in lists]
-    return dense + [RankedList(share, ranked_list, get_lexical_weight) for ranked_list in results.lexical]
+def _create_weight_function(results: RetrieverResults, requested: float | None) -> Callable[[ChunkKey], float]:
+    """Return a function that returns the dense weight of a chunk: the requested one, else that of its search index."""
+    weights = results.dense_weights
+    common = find_common_weight(requested, weights.values())
+    return (lambda key: weights[key[:16]]) if common is None else (lambda _: common)
 
 
 STRATEGY = Strategy("hybrid", "Dense and lexical, fused.", HybridOptions, run)

@@ -14,9 +14,9 @@ from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.search_defaults import SearchDefaults, get_search_defaults
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.query_embedding import QueryEmbedder, Vector
-from app.retrieval.repository import RetrieverHits, RetrieverQuery
+from app.retrieval.repository import RetrieverQuery
 from app.retrieval.retrievers.executor import HybridRetriever
-from app.retrieval.retrievers.ranking import ModelQueryVectors, RankedKeys, Ranking, RetrieverResults, group_by_query
+from app.retrieval.retrievers.ranking import ListRanker, ModelQueryVectors, RankedKeys, RetrieverResults
 from app.retrieval.retrievers.terms import NO_TERMS, IndexLanguages, Terms, analyze_queries
 from app.retrieval.search_run import SearchRun, gather
 from app.retrieval.types import Hit, IndexRef, NamedTransformer, Query
@@ -164,17 +164,19 @@ class SearchContext:
             self._report_unsearchable(dense=dense)
             return []
         is_extra = [query.is_extra for query in self.queries for _ in self.targets]
-        model_numbers = self._number_models()
-        dense_weights = {item.kb.index.id.bytes: item.search_defaults.dense_weight for item in self.targets}
-        vector = calls[0].vector if limits_cosines else None
-
-        def rank_lists(lists: Sequence[RetrieverHits]) -> Ranking:
-            results = group_by_query(calls, lists, query_count=len(self.queries), models=model_numbers)
-            results.dense_weights = dense_weights
-            ranked = self.retriever.apply_weights(rank(results))
-            return Ranking(results, ranked, is_fused=dense and lexical, vector=vector, model_query_vectors=comparisons)
-
-        return await self.retriever.retrieve(calls, rank_lists, extra_positions=frozenset(compress(count(), is_extra)))
+        ranker = ListRanker(
+            calls=calls,
+            query_count=len(self.queries),
+            models=self._number_models(),
+            rank=rank,
+            is_fused=dense and lexical,
+            needs_cosines=dense and lexical and cosines,
+            vector=calls[0].vector if limits_cosines else None,
+            model_query_vectors=comparisons,
+            dense_weights={item.kb.index.id.bytes: item.search_defaults.dense_weight for item in self.targets},
+            cosine_spans=self._collect_spans(),
+        )
+        return await self.retriever.retrieve(calls, ranker, extra_positions=frozenset(compress(count(), is_extra)))
 
     def _get_threshold(self, target: SearchTarget) -> float | None:
         return self.retriever.score_thresholds.get(target.kb.index.id.bytes)
@@ -183,6 +185,10 @@ class SearchContext:
         """Return the number of each target's embedding model, from 0."""
         models = list(dict.fromkeys(target.model for target in self.targets))
         return [models.index(target.model) for target in self.targets]
+
+    def _collect_spans(self) -> list[float | None]:
+        """Return the span of the cosines of each embedding model, in the order of ``_number_models``."""
+        return list({target.model: target.search_defaults.cosine_span for target in self.targets}.values())
 
     def _report_unsearchable(self, *, dense: bool) -> None:
         """Add a notice that the queries have no terms; with ``dense``, raise the error of the embedder instead."""
@@ -234,9 +240,10 @@ class SearchContext:
         comparisons: dict[EmbeddingIdentity, ModelQueryVectors] = {}
         for target, target_vectors in zip(self.targets, vectors, strict=True):
             others = comparisons[target.model].indexes if target.model in comparisons else frozenset()
+            queries = [number for number, vector in enumerate(target_vectors) if vector is not None]
             provided = [vector for vector in target_vectors if vector is not None]
             if provided and all(target_vectors[number] is not None for number in text_numbers):
-                comparisons[target.model] = ModelQueryVectors(others | {target.kb.index.id.bytes}, provided)
+                comparisons[target.model] = ModelQueryVectors(others | {target.kb.index.id.bytes}, provided, queries)
         return list(comparisons.values())
 
     def _build_failure_messages(self, model: EmbeddingIdentity, *, dense: bool, lexical: bool) -> dict[str, str]:
