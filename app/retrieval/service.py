@@ -37,6 +37,7 @@ from app.retrieval.query_embedding import (
     warn_dimensions,
 )
 from app.retrieval.query_transformation import Conversation, CorpusContext
+from app.retrieval.repeated_texts import RepeatCheck, put_repeats_last
 from app.retrieval.reranking import MIN_CANDIDATES, rerank
 from app.retrieval.retrievers.executor import RETRIEVER_CANDIDATES, HybridRetriever
 from app.retrieval.routing.profile_cache import ProfileCache
@@ -257,10 +258,11 @@ class RetrievalService:
         federated_search: FederatedSearch,
     ) -> list[Hit]:
         """Return the hits of the strategy and of HTTP sources, fused and reranked; may be more than ``top_k``."""
+        repeats = await RepeatCheck.from_request(request)
         is_reranked = request.rerank and self.reranker is not None
         candidate_count = max(plan.top_k, MIN_CANDIDATES) if is_reranked else plan.top_k
         retriever = self._create_retriever(
-            db, request, search_run, route.targets, candidate_count, requested_top_k=plan.top_k
+            db, request, search_run, route.targets, candidate_count, requested_top_k=plan.top_k, repeats=repeats
         )
         context = SearchContext(retriever, query_embedder, search_run, queries, route.targets)
         local_search = None
@@ -271,7 +273,9 @@ class RetrievalService:
             local_search, queries, top_k=candidate_count, get_weight=retriever.get_top_weight
         )
         hits = fuse_sources(results)
-        return await rerank(self.reranker, search_run, queries, hits) if request.rerank else hits
+        ranked = await rerank(self.reranker, search_run, queries, hits) if request.rerank else hits
+        # Once more: a reranker or a plugin changes the order, and HTTP sources add hits.
+        return ranked if repeats is None else put_repeats_last(repeats.mark(ranked))
 
     def _create_retriever(
         self,
@@ -282,6 +286,7 @@ class RetrievalService:
         top_k: int,
         *,
         requested_top_k: int,
+        repeats: RepeatCheck | None,
     ) -> HybridRetriever:
         return HybridRetriever(
             db=db,
@@ -294,6 +299,7 @@ class RetrievalService:
             expansion=request.expansion and request.expansion.limit_characters(top_k),
             return_vectors=request.return_vectors,
             explain=request.explain,
+            repeats=repeats,
             costs=self.costs,
         )
 

@@ -95,8 +95,12 @@ async def test_similarity_is_highest_cosine_of_queries(
 
 
 async def test_lexical_retriever_cosines_are_enough_for_top_hits(workshop: Workshop, tenant: TenantServices) -> None:
+    retrieval = replace(tenant.retrieval, retriever_candidates=3)
     async with statements(workshop) as sent:
-        hits = hits_of(await find(tenant, "feeding animals, Zwingli", 3))
+        request = SearchRequest(
+            ["feeding animals, Zwingli"], strategy_options={"dense_weight": 0.3}, top_k=3, timeout_seconds=20.0
+        )
+        hits = hits_of(await retrieval.search(request))
     assert {hit.scores.dense is None for hit in hits} == {True, False}
     assert not any(COMPARED in sql for sql in sent)
 
@@ -114,7 +118,12 @@ async def test_next_hits_after_deleted_ones_have_cosines(workshop: Workshop) -> 
     (vector,) = await services.resources.embedders.default.embed_queries([query])
     retrieval, request = (
         replace(services.retrieval, retriever_candidates=6),
-        SearchRequest([Query("Zwingli", vector)], top_k=2, timeout_seconds=20.0),
+        SearchRequest(
+            [Query("Zwingli", vector)],
+            strategy_options={"fusion": "rrf", "dense_weight": 0.45},
+            top_k=2,
+            timeout_seconds=20.0,
+        ),
     )
     best = [hit.document.id for hit in (await retrieval.search(request)).hits]
     await workshop.owner.execute("update document set expires_at = now() - interval '1 hour' where id = any($1)", best)

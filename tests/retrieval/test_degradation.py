@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,9 +18,9 @@ from app.filters import CompiledFilter
 from app.ids import decode_id, encode_id
 from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
-from app.retrieval.repository import RetrieverHits, RetrieverQuery
+from app.retrieval.repository import RetrieverQuery
 from app.retrieval.retrievers.executor import HybridRetriever
-from app.retrieval.retrievers.ranking import Ranking, group_by_query, merge_by_best_score
+from app.retrieval.retrievers.ranking import ListRanker, RankedKeys, RetrieverResults, merge_by_best_score
 from app.retrieval.search_run import RESULTS_MAY_BE_INCOMPLETE, SearchRun
 from app.retrieval.types import Hit, IndexRef
 from app.warnings import ServiceWarning
@@ -222,7 +222,7 @@ def test_search_with_locked_dense_table_returns_no_vectors(fragile: DegradableSe
         warning_json("vectors_not_returned", "The vectors could not be read."),
     ]
     assert all("vector" not in result for result in results_of(answer))
-    told = {"knowledge_base": "default", "shared": False, "filter": None, "plan": None}
+    told = {"knowledge_base": "default", "shared": False, "filter": None, "plan": None, "dense_weight": 0.6}
     assert answer["explain"]["knowledge_bases"] == [told]
 
 
@@ -355,6 +355,10 @@ async def open_finder(fragile: DegradableService, top_k: int) -> AsyncIterator[t
         await database.close()
 
 
+def create_ranker(call: RetrieverQuery, rank: Callable[[RetrieverResults], RankedKeys]) -> ListRanker:
+    return ListRanker(calls=[call], query_count=1, models=[0], rank=rank, is_fused=False)
+
+
 def test_document_deleted_during_search_is_returned_as_found(fragile: DegradableService) -> None:
     victim = post_text(fragile.tenant, "lantern lantern lantern")
     settle(fragile.tenant)
@@ -362,13 +366,12 @@ def test_document_deleted_during_search_is_returned_as_found(fragile: Degradable
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=1) as (finder, call):
 
-            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
+            def rank(found: RetrieverResults) -> RankedKeys:
                 url = f"/v1/knowledge-bases/default/documents/{victim}"
                 assert fragile.tenant.admin.delete(url).status_code == 204
-                found = group_by_query([call], lists, query_count=1)
-                return Ranking(found, merge_by_best_score(found.lexical), is_fused=False)
+                return merge_by_best_score(found.lexical)
 
-            return await finder.retrieve([call], rank)
+            return await finder.retrieve([call], create_ranker(call, rank))
 
     (hit,) = asyncio.run(find())
     assert (encode_id("doc", hit.document.id), hit.chunk.content) == (victim, "lantern lantern lantern")
@@ -384,12 +387,11 @@ def test_retriever_reads_configured_candidates_or_top_k(
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=top_k) as (finder, call):
 
-            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
-                brought.extend(len(one.chunk_ids) for one in lists)
-                found = group_by_query([call], lists, query_count=1)
-                return Ranking(found, merge_by_best_score(found.lexical), is_fused=False)
+            def rank(found: RetrieverResults) -> RankedKeys:
+                brought.append(len(found.lexical[0]))
+                return merge_by_best_score(found.lexical)
 
-            return await replace(finder, retriever_candidates=lane_rows).retrieve([call], rank)
+            return await replace(finder, retriever_candidates=lane_rows).retrieve([call], create_ranker(call, rank))
 
     assert len(asyncio.run(find())) == top_k
     assert brought == [rows]
@@ -403,14 +405,14 @@ def test_threshold_without_hits_is_answer_only_if_all_was_searched(fragile: Degr
     async def find() -> tuple[list[Hit], SearchRun]:
         async with open_finder(fragile, top_k=2) as (finder, call):
 
-            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
-                asked.extend(len(one.chunk_ids) for one in lists)
+            def rank(found: RetrieverResults) -> RankedKeys:
+                asked.append(len(found.lexical[0]))
                 if len(asked) > 1 and not reached:
                     raise TimeoutError
-                return Ranking(group_by_query([call], lists, query_count=1), [], is_fused=False)
+                return []
 
             deep = replace(finder, retriever_candidates=2, score_thresholds=dict.fromkeys(finder.indexes, 0.5))
-            return await deep.retrieve([call], rank), finder.search_run
+            return await deep.retrieve([call], create_ranker(call, rank)), finder.search_run
 
     hits, course = asyncio.run(find())
     assert (hits, asked) == ([], [2, 2])
@@ -428,14 +430,15 @@ def test_failed_second_query_returns_first_results(fragile: DegradableService, w
     async def find() -> tuple[list[Hit], SearchRun]:
         async with open_finder(fragile, top_k=wanted) as (finder, call):
 
-            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
-                asked.extend(len(one.chunk_ids) for one in lists)
+            def rank(found: RetrieverResults) -> RankedKeys:
+                asked.append(len(found.lexical[0]))
                 if len(asked) > 1:
                     raise TimeoutError
-                found = group_by_query([call], lists, query_count=1)
-                return Ranking(found, merge_by_best_score(found.lexical)[:1], is_fused=False)
+                return merge_by_best_score(found.lexical)[:1]
 
-            return await replace(finder, retriever_candidates=2).with_limit(2).retrieve([call], rank), finder.search_run
+            return await replace(finder, retriever_candidates=2).with_limit(2).retrieve(
+                [call], create_ranker(call, rank)
+            ), finder.search_run
 
     hits, course = asyncio.run(find())
     assert (len(hits), asked) == (1, [2] * times)
@@ -447,12 +450,11 @@ def test_deleted_hits_are_replaced_by_next_ones(fragile: DegradableService) -> N
     async def find() -> list[Hit]:
         async with open_finder(fragile, top_k=2) as (finder, call):
 
-            def rank(lists: Sequence[RetrieverHits]) -> Ranking:
-                found = group_by_query([call], lists, query_count=1)
+            def rank(found: RetrieverResults) -> RankedKeys:
                 gone = [(call.index_id.bytes + uuid4().bytes, 9.0 - number) for number in range(3)]
-                return Ranking(found, [*gone, *merge_by_best_score(found.lexical)], is_fused=False)
+                return [*gone, *merge_by_best_score(found.lexical)]
 
-            return await finder.retrieve([call], rank)
+            return await finder.retrieve([call], create_ranker(call, rank))
 
     wanted = ids_of(results_of(ask(fragile.tenant.admin, query=fresh(), strategy="lexical")))
     assert [encode_id("doc", hit.document.id) for hit in asyncio.run(find())] == wanted

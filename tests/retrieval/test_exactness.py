@@ -16,7 +16,7 @@ from app.ids import decode_id, encode_id
 from app.inference.embedding.local_models import DEFAULT_MODEL
 from app.inference.embedding.search_defaults import get_search_defaults
 from app.lexical.analyzers import get_analyzer
-from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted
+from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf
 from tests.lexical.reference import bm25s_scorer
 from tests.retrieval.conftest import Corpus, SentDocument, ask, ids_of
 
@@ -124,14 +124,23 @@ def test_hybrid_search_equals_fusion_of_retrievers(corpus: Corpus, options: dict
     lanes = [corpus.search(query, strategy=strategy, top_k=500) for strategy in ("dense", "lexical")]
     for lane in lanes:  # RRF counts ranks, and one retriever orders equal scores by chunk
         lane.sort(key=lambda result: (-result["score"], result["chunk_id"]))
-    weight = options.get("dense_weight", DENSE_WEIGHT)
-    fused = [
-        RankedList(share, [(result["document"]["id"], result["score"]) for result in lane])
-        for share, lane in zip((weight, 1 - weight), lanes, strict=True)
-    ]
-    wanted = fuse_rrf(fused, k=options.get("rrf_k", 60)) if options.get("fusion") == "rrf" else fuse_weighted(fused)
+    defaults = get_search_defaults(DEFAULT_MODEL.name)
+    weight, span = options.get("dense_weight", defaults.dense_weight), defaults.cosine_span
+    scores = [{result["document"]["id"]: result["score"] for result in lane} for lane in lanes]
+    if options.get("fusion") == "rrf":
+        fused = [RankedList(share, [*lane.items()]) for share, lane in zip((weight, 1 - weight), scores, strict=True)]
+        wanted = dict(fuse_rrf(fused, k=options.get("rrf_k", 60)))
+    else:
+        cosine, bm25 = scores
+        best, low, high = max(cosine.values()), min(bm25.values()), max(bm25.values())
+        assert span is not None
+        wanted = {
+            key: weight * max(0.0, 1 - (best - cosine[key]) / span)
+            + (1 - weight) * ((bm25[key] - low) / (high - low) if key in bm25 else 0.0)
+            for key in cosine
+        }
     results = corpus.search(query, strategy="hybrid", strategy_options=options, top_k=500)
-    assert_same(results, dict(wanted), precision=2e-5)
+    assert_same(results, wanted, precision=5e-5)
     similarity = {result["document"]["id"]: result["similarity"] for result in lanes[0]}
     assert all(r["similarity"] == pytest.approx(similarity[r["document"]["id"]], abs=2e-6) for r in results)
 

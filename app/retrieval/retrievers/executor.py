@@ -16,6 +16,7 @@ from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.costs import SearchCosts
 from app.retrieval.fusion.merge_sources import apply_weight
+from app.retrieval.repeated_texts import RepeatCheck, count_fresh
 from app.retrieval.repository import RetrievalRepository, RetrieverHits, RetrieverQuery
 from app.retrieval.retrievers.hit_loader import HitLoader
 from app.retrieval.retrievers.ranking import ListRanker, Ranking, may_have_more, merge_passes
@@ -74,6 +75,7 @@ class HybridRetriever:
         expansion: Expansion of the hits' texts; None for none.
         return_vectors: Whether hits get their vectors.
         explain: Whether hits get their ranks, and the search run gets the plans.
+        repeats: Treatment of hits that repeat the conversation; None if they are like other hits.
         costs: Slots for expensive searches.
     """
 
@@ -87,6 +89,7 @@ class HybridRetriever:
     expansion: Expansion | None = None
     return_vectors: bool = False
     explain: bool = False
+    repeats: RepeatCheck | None = None
     costs: SearchCosts = field(default_factory=SearchCosts)
 
     def with_limit(self, limit: int) -> Self:
@@ -205,7 +208,7 @@ class HybridRetriever:
 
     def _needs_second_pass(self, found: RetrieverPass) -> bool:
         """Return whether there are too few hits and the retrievers may have more rows."""
-        return found.may_have_more and len(found.hits) < (self.requested_top_k or self.top_k)
+        return found.may_have_more and count_fresh(found.hits) < (self.requested_top_k or self.top_k)
 
     async def _run_second_pass(
         self, calls: Sequence[RetrieverQuery], ranker: ListRanker, first: RetrieverPass
@@ -361,6 +364,7 @@ class HybridRetriever:
             expansion=self.expansion,
             return_vectors=self.return_vectors,
             explain=self.explain,
+            repeats=self.repeats,
         )
 
     async def _record_plans(

@@ -7,6 +7,7 @@ from uuid import UUID
 from app.retrieval.expansion.auto_merge import auto_merge, drop_contained
 from app.retrieval.expansion.expand import drop_overlapping, expand_hits
 from app.retrieval.fusion.merge_sources import deduplicate_hits
+from app.retrieval.repeated_texts import RepeatCheck, count_fresh, put_repeats_last
 from app.retrieval.repository import RetrievalRepository
 from app.retrieval.retrievers.ranking import RankedKeys, Ranking, split_with_ties
 from app.retrieval.retrievers.similarity import fill_missing_similarities
@@ -34,6 +35,7 @@ class HitLoader:
         expansion: Expansion of the hits' texts; None for none.
         return_vectors: Whether hits get their vectors.
         explain: Whether hits get their ranks.
+        repeats: Treatment of hits that repeat the conversation; None if they are like other hits.
     """
 
     repository: RetrievalRepository
@@ -44,16 +46,18 @@ class HitLoader:
     expansion: Expansion | None
     return_vectors: bool
     explain: bool
+    repeats: RepeatCheck | None = None
 
     async def load_hits(self, ranking: Ranking, *, retriever: RetrieverName = "lexical") -> list[Hit]:
-        """Load the best hits. The next hits of the ranking replace deleted, expired and merged hits.
+        """Load the best hits. The next hits of the ranking replace deleted, expired, merged and repeating hits.
 
         Args:
             ranking: Ranked list of the strategy.
             retriever: Retriever whose table supplies the metadata.
 
         Returns:
-            At most ``top_k`` hits, best first, ties by document and chunk index.
+            At most ``top_k`` hits, best first, ties by document and chunk index. Hits that repeat the conversation
+            come last.
         """
         with self.search_run.time_step("read"):
             remaining = await self._apply_thresholds(ranking)
@@ -63,7 +67,7 @@ class HitLoader:
                     await auto_merge(self.repository, expansion, expansion.merge_share, hits, top_k=self.top_k)
                 )
                 hits, _ = await self._fill_hits(ranking, hits, remaining, retriever=retriever)
-        return self._with_ranks(ranking, hits[: self.top_k])
+        return self._with_ranks(ranking, put_repeats_last(hits)[: self.top_k])
 
     async def _fill_hits(
         self,
@@ -74,8 +78,8 @@ class HitLoader:
         retriever: RetrieverName,
     ) -> tuple[list[Hit], RankedKeys]:
         """Load hits until there are ``top_k``; return the hits and the ranked keys that were not loaded."""
-        while remaining and len(hits) < self.top_k:
-            limit = max(MERGE_BATCH_SIZE, self.top_k) if self._needs_merging and hits else self.top_k - len(hits)
+        while remaining and (missing := self.top_k - count_fresh(hits)) > 0:
+            limit = max(MERGE_BATCH_SIZE, self.top_k) if self._needs_merging and hits else missing
             best, remaining = split_with_ties(remaining, limit)
             hits = [*hits, *await self._build_hits(ranking, best, retriever=retriever)]
             hits.sort(key=get_sort_key)
@@ -116,9 +120,9 @@ class HitLoader:
             for (key, score), scores in zip(best, ranking.get_scores(best), strict=True)
             if (row := rows.get(key)) is not None
         ]
-        if self.expansion is None or not self._needs_separate_expansion or not hits:
-            return hits
-        return await expand_hits(self.repository, self.expansion, hits)
+        if self.expansion is not None and self._needs_separate_expansion and hits:
+            hits = [*await expand_hits(self.repository, self.expansion, hits)]
+        return hits if self.repeats is None else self.repeats.mark(hits)
 
     def _with_ranks(self, ranking: Ranking, hits: list[Hit]) -> list[Hit]:
         """Return the hits with their ranks in the lists of the retrievers, if the caller requested an explanation."""

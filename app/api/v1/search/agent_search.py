@@ -23,6 +23,7 @@ from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
 from app.retrieval.conversation import ASKING_ROLES, MAX_MESSAGES
 from app.retrieval.quota import require_complete
+from app.retrieval.repeated_texts import REPEATING_ROLES
 from app.retrieval.types import Message, SearchRequest
 
 router = APIRouter(tags=["agent search"], route_class=AuthenticatedRoute)
@@ -108,7 +109,8 @@ class AgentSearchRequest(BaseModel):
     )
 
     messages: list[AgentMessage] = Field(
-        description="Messages of the conversation, newest last. Its last question is searched for.",
+        description="Messages of the conversation, newest last. Its last question is searched for. Passages that "
+        "already stand in messages of the agent or of a tool, alone or among others, come last.",
         examples=[[{"role": "customer", "content": "What is your cancellation policy?"}]],
     )
     top_k: int | None = Field(
@@ -142,16 +144,21 @@ class AgentSearchRequest(BaseModel):
     @field_validator("messages", mode="before")
     @classmethod
     def _select_newest(cls, value: Any) -> Any:
-        """Return the newest messages, preceded by the newest question among the older messages."""
+        """Return the newest messages. Before them stand the newest older question, and the older messages that may
+        contain passages of earlier searches.
+        """
         if not isinstance(value, list):
             return value
-        newest = value[-MAX_MESSAGES:]
-        older = [*islice((message for message in reversed(value[:-MAX_MESSAGES]) if _is_question(message)), 1)]
+        newest, former = value[-MAX_MESSAGES:], value[:-MAX_MESSAGES]
+        older = [*islice(filter(_is_question, reversed(former)), 1)]
+        given = [
+            message for message in former if isinstance(message, dict) and message.get("role") in tuple(REPEATING_ROLES)
+        ]
         if not older and not any(map(_is_question, newest)):
             for number, message in enumerate(value):
                 if (reason := _find_message_fault(message)) is not None:
                     raise ValueError(f"no message is a question, and message {number} {reason}")
-        return [*older, *newest]
+        return [*given, *older, *newest]
 
 
 async def _search_snippets(
@@ -180,6 +187,7 @@ async def _search_snippets(
     else:
         settings = binding.settings
         request = apply_binding(request, binding, tenant.principal, session_id=body.session_id)
+        request = replace(request, max_text_characters=settings.max_snippet_chars)
         if not binding.knowledge_base_ids or not request.knowledge_bases:
             return []  # no knowledge base to search
     # The budget is that of the whole request: authentication and the lookup of the binding use some of it.
@@ -201,7 +209,7 @@ async def search_for_agent(
 ) -> list[str]:
     """Return the passages that answer the last question of a conversation, best first.
 
-    The search runs in the knowledge bases of the agent's binding (`PUT /v1/agents/{agent_id}`). Without a binding, the
+    Passages that already stand in messages of the agent or of a tool come last. The search runs in the knowledge bases of the agent's binding (`PUT /v1/agents/{agent_id}`). Without a binding, the
     search is routed among all knowledge bases that the key may read. An empty array means that nothing matched. If a
     part of the search fails, the request fails with `search_unavailable`.
     """
@@ -220,5 +228,6 @@ async def search_knowledge_base_for_agent(
     """Return the passages of one knowledge base that answer the last question of a conversation, best first.
 
     The knowledge base replaces the knowledge bases of the agent's binding. The other settings of the binding apply.
+    Passages that already stand in messages of the agent or of a tool come last.
     """
     return await _search_snippets(tenant, body, request, response, [kb])

@@ -84,6 +84,14 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
                 {"query": "How many days of parental leave are there?", "top_k": 5},
                 {"query": "parental leave", "filter": {"year": {"gte": 2024}}, "expand": "section", "explain": True},
                 {"queries": ["parental leave", "time off after a birth"], "return_vectors": True},
+                {
+                    "messages": [
+                        {"role": "user", "content": "How many days of parental leave are there?"},
+                        {"role": "assistant", "content": "Parents get 60 days of leave."},
+                        {"role": "user", "content": "And for twins?"},
+                    ],
+                    "repeat": "exclude",
+                },
             ]
         }
     )
@@ -164,6 +172,14 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
         description="Reorder the best candidates with the configured reranker. `score` is then that of the reranker.",
         examples=[False],
     )
+    repeat: Literal["demote", "allow", "exclude"] = Field(
+        "demote",
+        description="Treatment of results whose text already stands in a message of an agent, an assistant, a tool or "
+        "the system in `messages`. `demote` puts them behind all other results, with lower scores. `exclude` leaves "
+        "them out, and other results take their places. `allow` changes nothing. White space, punctuation, Markdown "
+        "and citation marks do not count.",
+        examples=["demote"],
+    )
     return_vectors: bool = Field(False, description="Add the stored vector to each result.", examples=[False])
     explain: bool = Field(
         False,
@@ -216,6 +232,7 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
             expansion=self._to_expansion(),
             rerank=self.rerank,
             return_vectors=self.return_vectors,
+            repeat=self.repeat,
             explain=self.explain,
             timeout_seconds=self.timeout_seconds,
         )
