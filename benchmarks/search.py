@@ -29,7 +29,7 @@ CHUNKS, DOCUMENTS, WORDS, WARM_UP, QUERIES, ROUNDS = 1000, 100, 80, 60, 400, 3
 EMPTY_REPETITIONS = 5
 SET_TENANT_SQL = "select set_config('app.tenant_id', $1, true)"
 HYBRID_SEARCH_SQL = "select * from hybrid_search($1, $2, $3, $4, $5, $6, $7, null, null, 100, 100)"
-# The statement of a search for five results: it computes cosines for at most five lexical rows.
+# The same statement with the cosines of five lexical rows, as a search by reciprocal ranks for five results needs it.
 HYBRID_SEARCH_FIVE_SQL = HYBRID_SEARCH_SQL.replace("100)", "100, null, 5)")
 
 

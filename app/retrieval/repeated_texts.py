@@ -1,4 +1,4 @@
-"""Texts that already stand in a conversation: messages of agents and tools that repeat a hit, without a model.
+"""Texts that are already in a conversation: messages of agents and tools that repeat a hit, without a model.
 
 Both texts are compared as sequences of words, so white space, punctuation, Markdown and citation marks do not matter.
 The time is linear in the length of the conversation and of the compared texts.
@@ -76,10 +76,10 @@ class RepeatedTexts:
         return cls(word_ids, np.array(numbers, np.uint64)) if word_ids else None
 
     def contains(self, text: str) -> bool:
-        """Return whether a text stands in the conversation.
+        """Return whether a text is in the conversation.
 
         Args:
-            text: Text of a hit. A text without words stands in no conversation.
+            text: Text of a hit. A text without words is in no conversation.
         """
         numbers = [self.word_ids.get(word, 0) for word in _split_words(text)]
         size = min(WINDOW_WORDS, len(numbers))
@@ -103,7 +103,7 @@ class RepeatedTexts:
 
 @dataclass(frozen=True, slots=True)
 class RepeatCheck:
-    """Treatment of the hits whose text already stands in the conversation of a search.
+    """Treatment of the hits whose text is already in the conversation of a search.
 
     Attributes:
         policy: ``demote``: they come behind all other hits; ``exclude``: they are left out.

@@ -28,7 +28,7 @@ RetrieverName = Literal["dense", "lexical"]
 DegradableStep = Literal["rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy"]
 """Step that a search can be answered without."""
 RepeatPolicy = Literal["demote", "allow", "exclude"]
-"""Treatment of hits whose text already stands in the conversation of the search."""
+"""Treatment of hits whose text is already in the conversation of the search."""
 MAX_EXPANDED_CHARACTERS = 2_000_000
 """Maximum number of characters of all expanded texts of one result together."""
 
@@ -119,7 +119,7 @@ class SearchRequest:
         expansion: Expansion of the hits' texts; None for none.
         rerank: Whether the hits are reranked.
         return_vectors: Whether hits get their vectors.
-        repeat: Treatment of hits whose text already stands in the messages of agents and tools.
+        repeat: Treatment of hits whose text is already in the messages of agents and tools.
         max_text_characters: Number of characters after which the caller cuts the texts of hits; None for no limit.
         needs_analysis: Whether an answer is written from the result, so that the conversation is analyzed.
         explain: Whether the result has an explanation.
@@ -313,7 +313,7 @@ class Hit:
         vector: Vector of the chunk, if the caller requested it.
         ranks: Ranks in the lists of the retrievers, if the caller requested an explanation.
         is_external: Whether the hit comes from an HTTP source, so that its chunk and document are not stored.
-        is_repeated: Whether its text already stands in the conversation of the search.
+        is_repeated: Whether its text is already in the conversation of the search.
     """
 
     key: ChunkKey

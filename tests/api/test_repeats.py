@@ -1,4 +1,4 @@
-"""Results whose text already stands in the conversation: demoted, excluded or allowed."""
+"""Results whose text is already in the conversation: demoted, excluded or allowed."""
 
 import json
 from typing import Any

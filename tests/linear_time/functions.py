@@ -6,7 +6,7 @@ A test compares both with the existing modules, so that a new module has to be i
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from io import BytesIO
@@ -82,6 +82,7 @@ from app.lexical.word_patterns import is_camel, split_bigrams
 from app.object_store import content_disposition
 from app.retrieval.conversation import build_conversation_queries
 from app.retrieval.fusion.merge_sources import get_normalized_text
+from app.retrieval.repeated_texts import RepeatedTexts
 from app.retrieval.transformers.prompt_format import create_user_message, select_recent_turns
 from app.retrieval.transformers.transformer import normalize_queries
 from app.retrieval.types import Message
@@ -286,6 +287,14 @@ def _patterns(*patterns: "object") -> Function:
     return match
 
 
+OTHER_TEXT = "The passage that an earlier search returned has some ten words."
+
+
+def _find_repeat(given: Sequence[str], text: str) -> bool:
+    texts = RepeatedTexts.from_messages([Message("tool", content) for content in given])
+    return texts is not None and texts.contains(text)
+
+
 FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.answering.citations": {
         "UsedSources": lambda text: CitedSourceNumbers.model_validate({"numbers": [f"{text}1"]})
@@ -399,6 +408,10 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.sql_views.types": {"build_default_view_name": build_default_view_name},
     "app.retrieval.conversation": {
         "conversation_queries": lambda text: build_conversation_queries([Message("user", text)] * 3)
+    },
+    "app.retrieval.repeated_texts": {
+        "repeated_texts": lambda text: _find_repeat([text, OTHER_TEXT], text),
+        "repeated_texts_in_short_messages": lambda text: _find_repeat([text[:40], *text.split()], text),
     },
     "app.retrieval.fusion.merge_sources": {"words_of": lambda text: get_normalized_text(hit(text, 0.5))},
     "app.retrieval.transformers.transformer": {"tidied": lambda text: normalize_queries([text])},

@@ -124,7 +124,7 @@ def test_hybrid_search_equals_fusion_of_retrievers(corpus: Corpus, options: dict
     lanes = [corpus.search(query, strategy=strategy, top_k=500) for strategy in ("dense", "lexical")]
     for lane in lanes:  # RRF counts ranks, and one retriever orders equal scores by chunk
         lane.sort(key=lambda result: (-result["score"], result["chunk_id"]))
-    defaults = get_search_defaults(DEFAULT_MODEL.name)
+    defaults = get_search_defaults(DEFAULT_MODEL)
     weight, span = options.get("dense_weight", defaults.dense_weight), defaults.cosine_span
     scores = [{result["document"]["id"]: result["score"] for result in lane} for lane in lanes]
     if options.get("fusion") == "rrf":

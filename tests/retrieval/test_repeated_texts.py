@@ -1,4 +1,4 @@
-"""Texts that already stand in a conversation."""
+"""Texts that are already in a conversation."""
 
 import json
 

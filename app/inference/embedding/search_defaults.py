@@ -15,8 +15,8 @@ class SearchDefaults:
         dense_weight: Weight of the dense retriever in the fusion of the strategy ``hybrid``, from 0 to 1.
         score_threshold: Calibrated minimum similarity of a hit; None if the model has no useful threshold.
         max_tokens: Maximum size of a chunk of a new knowledge base, in tokens.
-        cosine_span: Difference of cosines that counts fully in the fusion: a chunk whose cosine is so much lower than
-            the best one gets nothing for it. None if it is not known. ADR 0035 has the measurements.
+        cosine_span: Difference of cosines that counts fully in the fusion. A chunk whose cosine is so much lower than
+            the best one gets nothing for it. None if the span is not known. ADR 0035 has the measurements.
     """
 
     dense_weight: float = 0.6

@@ -39,6 +39,7 @@ class SearchOptions(TypedDict, total=False):
     expand: Literal["none", "window", "section", "parent"]
     expand_options: Mapping[str, Any]
     rerank: bool
+    repeat: Literal["demote", "exclude", "allow"]  # results whose text already stands in messages
     return_vectors: bool
     explain: bool
     timeout_seconds: float

@@ -110,7 +110,7 @@ class AgentSearchRequest(BaseModel):
 
     messages: list[AgentMessage] = Field(
         description="Messages of the conversation, newest last. Its last question is searched for. Passages that "
-        "already stand in messages of the agent or of a tool, alone or among others, come last.",
+        "are already in messages of the agent or of a tool, alone or among others, come last.",
         examples=[[{"role": "customer", "content": "What is your cancellation policy?"}]],
     )
     top_k: int | None = Field(
@@ -209,9 +209,10 @@ async def search_for_agent(
 ) -> list[str]:
     """Return the passages that answer the last question of a conversation, best first.
 
-    Passages that already stand in messages of the agent or of a tool come last. The search runs in the knowledge bases of the agent's binding (`PUT /v1/agents/{agent_id}`). Without a binding, the
-    search is routed among all knowledge bases that the key may read. An empty array means that nothing matched. If a
-    part of the search fails, the request fails with `search_unavailable`.
+    The search runs in the knowledge bases of the agent's binding (`PUT /v1/agents/{agent_id}`). Without a binding, the
+    search is routed among all knowledge bases that the key may read. Passages that are already in messages of the
+    agent or of a tool come last. An empty array means that nothing matched. If a part of the search fails, the request
+    fails with `search_unavailable`.
     """
     return await _search_snippets(tenant, body, request, response, None)
 
@@ -228,6 +229,6 @@ async def search_knowledge_base_for_agent(
     """Return the passages of one knowledge base that answer the last question of a conversation, best first.
 
     The knowledge base replaces the knowledge bases of the agent's binding. The other settings of the binding apply.
-    Passages that already stand in messages of the agent or of a tool come last.
+    Passages that are already in messages of the agent or of a tool come last.
     """
     return await _search_snippets(tenant, body, request, response, [kb])

@@ -174,7 +174,7 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
     )
     repeat: Literal["demote", "allow", "exclude"] = Field(
         "demote",
-        description="Treatment of results whose text already stands in a message of an agent, an assistant, a tool or "
+        description="Treatment of results whose text is already in a message of an agent, an assistant, a tool or "
         "the system in `messages`. `demote` puts them behind all other results, with lower scores. `exclude` leaves "
         "them out, and other results take their places. `allow` changes nothing. White space, punctuation, Markdown "
         "and citation marks do not count.",
