@@ -66,8 +66,8 @@ def fuse(results: RetrieverResults, options: HybridOptions) -> RankedKeys:
 def fuse_scores(results: RetrieverResults, get_dense_weight: Callable[[ChunkKey], float]) -> RankedKeys:
     """Add the scaled cosine and the scaled BM25 score of each chunk, over all queries (pure).
 
-    Every found chunk counts with its cosine, whichever retriever found it. A chunk without a known cosine gets 0 for it.
-    A chunk that the lexical retriever did not find gets 0 for its BM25 score.
+    Every found chunk counts with its cosine, whichever retriever found it. A chunk without a known cosine gets 0 for
+    it. A chunk that the lexical retriever did not find gets 0 for its BM25 score.
 
     Args:
         results: Results of the retrievers.
