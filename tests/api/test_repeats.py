@@ -28,8 +28,8 @@ def office(service: Service) -> Tenant:
     return tenant
 
 
-def build_messages(*given: str, role: str = "agent") -> list[dict[str, Any]]:
-    earlier = [{"role": role, "content": text} for text in given]
+def build_messages(*repeated: str, role: str = "agent") -> list[dict[str, Any]]:
+    earlier = [{"role": role, "content": text} for text in repeated]
     return [{"role": "customer", "content": "I have a rental."}, *earlier, {"role": "customer", "content": QUESTION}]
 
 
@@ -52,11 +52,11 @@ def ask_agent(tenant: Tenant, messages: list[dict[str, Any]], **body: Any) -> li
 
 
 @pytest.mark.parametrize("strategy", ["hybrid", "dense", "lexical"])
-@pytest.mark.parametrize("given", [1, 2, 3])
-def test_search_given_passages_come_last(office: Tenant, strategy: str, given: int) -> None:
+@pytest.mark.parametrize("repeated", [1, 2, 3])
+def test_search_repeated_passages_come_last(office: Tenant, strategy: str, repeated: int) -> None:
     everything = texts_of(search(office, build_messages(), top_k=7, strategy=strategy))
-    messages = build_messages("\n---\n".join(everything[:given]))
-    expected = [*everything[given:], *everything[:given]]
+    messages = build_messages("\n---\n".join(everything[:repeated]))
+    expected = [*everything[repeated:], *everything[:repeated]]
     found = search(office, messages, top_k=7, strategy=strategy)
     assert texts_of(found) == expected
     scores = [result["score"] for result in found]
@@ -100,7 +100,7 @@ def test_search_repeat_applies_to_queries_with_messages(office: Tenant) -> None:
 
 
 def test_search_old_messages_count(office: Tenant) -> None:
-    """The passage was given many messages ago, in the JSON of a tool."""
+    """The passage was repeated many messages ago, in the JSON of a tool."""
     first = texts_of(search(office, build_messages(), top_k=1))[0]
     chat = [{"role": "agent", "content": f"Answer {number}."} for number in range(300)]
     messages = [{"role": "tool", "content": json.dumps({"results": [{"text": first}]})}, *chat, *build_messages()]
@@ -113,11 +113,11 @@ def test_search_invalid_repeat_is_refused(office: Tenant) -> None:
     assert_problem(reply, 422, "invalid")
 
 
-def test_agent_search_given_passages_come_last(office: Tenant) -> None:
+def test_agent_search_repeated_passages_come_last(office: Tenant) -> None:
     everything = ask_agent(office, build_messages(), top_k=7)
     assert len(everything) == 7
-    given = "\n---\n".join(everything[:2])
-    assert ask_agent(office, build_messages(given, role="tool"), top_k=7) == [*everything[2:], *everything[:2]]
+    repeated = "\n---\n".join(everything[:2])
+    assert ask_agent(office, build_messages(repeated, role="tool"), top_k=7) == [*everything[2:], *everything[:2]]
     assert len(ask_agent(office, build_messages("\n---\n".join(everything)))) == 5
 
 
@@ -126,8 +126,8 @@ def test_agent_search_cut_passages_with_citation_come_last(office: Tenant) -> No
     office.admin.put("/v1/agents/cutter", json=settings).raise_for_status()
     everything = ask_agent(office, build_messages(), top_k=7, agent_id="cutter")
     assert max(map(len, everything)) == 80
-    given = build_messages("\n\n---\n\n".join(everything[:2]), role="tool")
-    assert ask_agent(office, given, top_k=7, agent_id="cutter") == [*everything[2:], *everything[:2]]
+    repeated = build_messages("\n\n---\n\n".join(everything[:2]), role="tool")
+    assert ask_agent(office, repeated, top_k=7, agent_id="cutter") == [*everything[2:], *everything[:2]]
 
 
 def test_search_repeat_with_expansion_compares_shown_text(office: Tenant) -> None:

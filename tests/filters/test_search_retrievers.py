@@ -19,7 +19,7 @@ from app.filters import CompiledFilter, compile_filter
 from app.ids import encode_id
 from app.retrieval.repository import RetrieverQuery
 from app.retrieval.retrievers.executor import HybridRetriever
-from app.retrieval.retrievers.ranking import Ranking, group_by_query
+from app.retrieval.retrievers.ranking import ListRanker
 from app.retrieval.search_run import SearchRun
 from app.retrieval.types import IndexRef, SearchRequest
 from tests.filters.filter_cases import CASES
@@ -190,8 +190,7 @@ async def test_filter_refused_by_database_is_invalid_input(shelf: FilteredTenant
     call = RetrieverQuery(tenant_id, kb.index.id, kb.index.dim, vector, [], [], scopes, CompiledFilter(path=path))
     searched = {kb.index.id.bytes: IndexRef(tenant_id, "default")}
     finder = HybridRetriever(services.retrieval.db, SearchRun.from_timeout(5), searched, 10)
+    ranker = ListRanker(calls=[call], query_count=1, models=[0], rank=lambda _: [], is_fused=False)
     with pytest.raises(InvalidInputError) as caught:
-        await finder.retrieve(
-            [call], lambda lists: Ranking(group_by_query([call], lists, query_count=1), [], is_fused=False)
-        )
+        await finder.retrieve([call], ranker)
     assert caught.value.loc == ("body", "filter")

@@ -290,8 +290,8 @@ def _patterns(*patterns: "object") -> Function:
 OTHER_TEXT = "The passage that an earlier search returned has some ten words."
 
 
-def _find_repeat(given: Sequence[str], text: str) -> bool:
-    texts = RepeatedTexts.from_messages([Message("tool", content) for content in given])
+def _find_repeat(contents: Sequence[str], text: str) -> bool:
+    texts = RepeatedTexts.from_messages([Message("tool", content) for content in contents])
     return texts is not None and texts.contains(text)
 
 

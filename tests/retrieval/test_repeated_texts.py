@@ -1,6 +1,7 @@
 """Texts that are already in a conversation."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -37,7 +38,7 @@ def collect(*contents: str, role: str = "agent") -> RepeatedTexts:
     return texts
 
 
-FORMS = {
+FORMS: dict[str, Callable[[str], str]] = {
     "alone": lambda text: text,
     "joined by rules": lambda text: f"{OTHER}\n---\n{text}\n---\n{OTHER}",
     "other white space": lambda text: "\t".join(text.split()),
@@ -56,7 +57,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", TEXTS)
-def test_contains_given_text_is_found(name: str, form: str) -> None:
+def test_contains_known_text_is_found(name: str, form: str) -> None:
     assert collect("Hello, how can I help you?", FORMS[form](TEXTS[name])).contains(TEXTS[name])
 
 
@@ -76,7 +77,7 @@ def test_from_messages_without_words_is_none(contents: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "content",
     [
         OTHER,
         PASSAGE[: len(PASSAGE) // 2],
@@ -85,8 +86,8 @@ def test_from_messages_without_words_is_none(contents: list[str]) -> None:
         "You can cancel for free until one day before you pick up the car, vans until three days before.",
     ],
 )
-def test_contains_part_or_other_words_is_not_found(given: str) -> None:
-    assert not collect(given).contains(PASSAGE)
+def test_contains_part_or_other_words_is_not_found(content: str) -> None:
+    assert not collect(content).contains(PASSAGE)
 
 
 def test_contains_text_in_pieces_of_few_words_is_not_found() -> None:

@@ -61,7 +61,7 @@ def test_scale_range_scales_to_lowest_and_highest() -> None:
 
 
 @pytest.mark.parametrize("floor", [0.5, 0.0, -3.0])
-def test_place_below_keeps_order_and_ties(floor: float) -> None:
+def test_place_below_scores_have_same_order_and_ties(floor: float) -> None:
     placed = place_below([("a", 9.0), ("b", 9.0000001), ("c", 3.0)], floor)
     assert [item for item, _ in placed] == ["a", "b", "c"]
     assert placed[0][1] == placed[1][1] < floor
@@ -91,7 +91,7 @@ def test_fuse_similar_chunks_leave_identifier_first() -> None:
     assert numbers_of(fuse(results, HybridOptions(dense_weight=0.55)))[0] == 500
 
 
-def test_fuse_without_vector_keeps_lexical_order() -> None:
+def test_fuse_without_vector_has_lexical_order() -> None:
     results = results_of({}, {number: float(number) for number in range(9)}, {})
     assert numbers_of(fuse(results, HybridOptions())) == list(range(8, -1, -1))
 

@@ -164,13 +164,13 @@ class HybridRetriever:
         candidates = self.retriever_candidates if ranker.is_fused else max(self.retriever_candidates, self.top_k)
         # Ranking takes microseconds, so it runs inside the transaction. This saves a second one.
         async with self._open_repository(time_budget.RETRIEVERS_COMBINED) as repository:
-            found = await self._run_pass(repository, calls, ranker, size=candidates, first=first)
-            if candidates < self.top_k and len(found.ranking.ranked_keys) < self.top_k and found.may_have_more:
-                found = await self._run_pass(repository, calls, ranker, size=self.top_k, first=found)
+            latest = await self._run_pass(repository, calls, ranker, size=candidates, first=first)
+            if candidates < self.top_k and len(latest.ranking.ranked_keys) < self.top_k and latest.may_have_more:
+                latest = await self._run_pass(repository, calls, ranker, size=self.top_k, first=latest)
             loader = self._create_loader(repository)
-            hits = await loader.add_vectors(await loader.load_hits(found.ranking))
-            await self._record_plans(repository, calls, size=found.size)
-        return replace(found, hits=hits)
+            hits = await loader.add_vectors(await loader.load_hits(latest.ranking))
+            await self._record_plans(repository, calls, size=latest.size)
+        return replace(latest, hits=hits)
 
     async def _run_pass(
         self,
@@ -206,9 +206,9 @@ class HybridRetriever:
             await complete_cosines(repository, results, ranker.model_query_vectors, tenants)
         return self._apply_weights(ranker.rank_results(results))
 
-    def _needs_second_pass(self, found: RetrieverPass) -> bool:
+    def _needs_second_pass(self, latest: RetrieverPass) -> bool:
         """Return whether there are too few hits and the retrievers may have more rows."""
-        return found.may_have_more and count_fresh(found.hits) < (self.requested_top_k or self.top_k)
+        return latest.may_have_more and count_fresh(latest.hits) < (self.requested_top_k or self.top_k)
 
     async def _run_second_pass(
         self, calls: Sequence[RetrieverQuery], ranker: ListRanker, first: RetrieverPass

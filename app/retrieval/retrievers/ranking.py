@@ -118,8 +118,8 @@ class Ranking:
         Args:
             deeper: Ranking of more rows, with the results of both.
         """
-        known = {key for key, _ in self.ranked_keys}
-        tail = [(key, score) for key, score in deeper.ranked_keys if key not in known]
+        own_keys = {key for key, _ in self.ranked_keys}
+        tail = [(key, score) for key, score in deeper.ranked_keys if key not in own_keys]
         if self.ranked_keys and tail:
             tail = place_below(tail, self.ranked_keys[-1][1])
         return replace(deeper, ranked_keys=[*self.ranked_keys, *tail])
@@ -193,8 +193,8 @@ def merge_passes(first: Sequence[RetrieverHits], deeper: Sequence[RetrieverHits]
         if former is None:
             merged[place] = hits
             continue
-        known = set(former.chunk_ids)
-        is_new = [chunk not in known for chunk in hits.chunk_ids]
+        former_ids = set(former.chunk_ids)
+        is_new = [chunk not in former_ids for chunk in hits.chunk_ids]
         merged[place] = RetrieverHits(
             *place,
             [*former.chunk_ids, *compress(hits.chunk_ids, is_new)],

@@ -28,11 +28,11 @@ async def complete_cosines(
         comparisons: Vectors of all queries, for each embedding model.
         tenants: Owner of each search index, by the 16 bytes of its id.
     """
-    found = results.list_keys()
+    all_keys = results.list_keys()
     missing = [
         [
             key
-            for key in found
+            for key in all_keys
             if key[:16] in item.indexes and results.compared_queries.get(key, 0).bit_count() < len(item.vectors)
         ]
         for item in comparisons

@@ -23,10 +23,10 @@ async def run(context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
 def rank_by_cosine(results: RetrieverResults) -> RankedKeys:
     """Merge the cosines of all queries to one ranked list (pure)."""
     ranked_lists = [merge_by_best_score(lists) for lists in results.dense]
-    found = [(model, ranked) for model, ranked in enumerate(ranked_lists) if ranked]
-    if len(found) == 1:
-        return found[0][1]
-    scaled = [scale_cosines(dict(ranked), results.get_span(model)) for model, ranked in found]
+    ranked_models = [(model, ranked) for model, ranked in enumerate(ranked_lists) if ranked]
+    if len(ranked_models) == 1:
+        return ranked_models[0][1]
+    scaled = [scale_cosines(dict(ranked), results.get_span(model)) for model, ranked in ranked_models]
     return sort_best_first(item for scores in scaled for item in scores.items())
 
 

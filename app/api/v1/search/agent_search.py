@@ -151,14 +151,14 @@ class AgentSearchRequest(BaseModel):
             return value
         newest, former = value[-MAX_MESSAGES:], value[:-MAX_MESSAGES]
         older = [*islice(filter(_is_question, reversed(former)), 1)]
-        given = [
+        answers = [
             message for message in former if isinstance(message, dict) and message.get("role") in tuple(REPEATING_ROLES)
         ]
         if not older and not any(map(_is_question, newest)):
             for number, message in enumerate(value):
                 if (reason := _find_message_fault(message)) is not None:
                     raise ValueError(f"no message is a question, and message {number} {reason}")
-        return [*given, *older, *newest]
+        return [*answers, *older, *newest]
 
 
 async def _search_snippets(
