@@ -70,7 +70,7 @@ class LexicalIndex:
 
 
 @dataclass(frozen=True, slots=True)
-class MeasuredSet:
+class CalibratedSet:
     """Cosines and ranked lists of one set with one model.
 
     Attributes:
@@ -117,7 +117,7 @@ def load_embedder(name: str) -> Embedder:
     return load_local_embedder(directory, get_identity(model), bulk_threads=THREADS)
 
 
-async def measure(questions: PassageSet, embedder: Embedder, off_topic: Vectors) -> MeasuredSet:
+async def measure(questions: PassageSet, embedder: Embedder, off_topic: Vectors) -> CalibratedSet:
     """Embed a set and rank its passages for every question.
 
     Args:
@@ -127,7 +127,7 @@ async def measure(questions: PassageSet, embedder: Embedder, off_topic: Vectors)
     """
     passages = (await embedder.embed_documents([passage.indexed_text for passage in questions.passages])).vectors
     index = LexicalIndex([passage.indexed_text for passage in questions.passages])
-    measured = MeasuredSet(questions, {}, {}, np.max(off_topic @ passages.T, axis=1).astype(np.float64))
+    measured = CalibratedSet(questions, {}, {}, np.max(off_topic @ passages.T, axis=1).astype(np.float64))
     for question, queries in questions.questions.items():
         cosines = ((await embedder.embed_queries(queries)) @ passages.T).astype(np.float64)
         measured.cosines[question] = cosines.max(axis=0)
@@ -136,7 +136,7 @@ async def measure(questions: PassageSet, embedder: Embedder, off_topic: Vectors)
     return measured
 
 
-def print_weights(measured: Sequence[MeasuredSet], default: float) -> None:
+def print_weights(measured: Sequence[CalibratedSet], default: float) -> None:
     """Print the recall of each set by dense weight."""
     print("\nrecall@5 by dense weight" + "".join(f"{weight:8}" for weight in WEIGHTS))
     rows = [[item.compute_recall(weight) for weight in WEIGHTS] for item in measured]
@@ -145,7 +145,7 @@ def print_weights(measured: Sequence[MeasuredSet], default: float) -> None:
     print(f"The default dense weight is {default}.")
 
 
-def print_cosines(item: MeasuredSet) -> None:
+def print_cosines(item: CalibratedSet) -> None:
     """Print the distribution of the best cosine of questions and of off-topic turns."""
     best = np.array([cosines.max() for cosines in item.cosines.values()])
     low, median, high = np.percentile(best, [1, 50, 99])
@@ -157,7 +157,7 @@ def print_cosines(item: MeasuredSet) -> None:
     )
 
 
-def choose_threshold(measured: Sequence[MeasuredSet], dense_weight: float) -> float:
+def choose_threshold(measured: Sequence[CalibratedSet], dense_weight: float) -> float:
     """Print the candidate thresholds and return the chosen one.
 
     Args:
