@@ -90,6 +90,11 @@ def test_mcp_search_passages_applies_filter(client: McpClient) -> None:
     assert long["warnings"] == [QUERY_TRUNCATED.to_json()]
 
 
+def test_mcp_search_in_another_language_warns_of_the_english_model(client: McpClient) -> None:
+    found = client.call("search_knowledge", query="Wie lange ist der Urlaub der Eltern?", knowledge_bases=["handbook"])
+    assert [warning["code"] for warning in found["warnings"]] == ["language_not_supported"]
+
+
 def test_mcp_lists_knowledge_bases(client: McpClient) -> None:
     found = client.call("list_knowledge_bases")
     told = {one["name"]: (one["title"], one["documents"], one["chunks"]) for one in found["knowledge_bases"]}
