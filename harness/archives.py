@@ -12,7 +12,7 @@ from app.transfer.tar import END_MARKER, build_member
 
 # Identity of a knowledge base with default settings and the embedded model.
 DEFAULT_IDENTITY = {
-    "model": "all-MiniLM-L6-v2", "dimensions": 384, "precision": "fp32", "query_prefix": "", "document_prefix": "",
+    "model": "bge-small-en-v1.5", "dimensions": 384, "precision": "int8", "query_prefix": "", "document_prefix": "",
     "analyzer": "english-v1", "k1": 1.2, "b": 0.75,
 }  # fmt: skip
 

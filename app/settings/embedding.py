@@ -11,6 +11,9 @@ from app.settings.environment import read_environment
 from app.settings.settings_group import PREFIX, HttpUrl, SettingsGroup, env_field, make_absolute
 
 DEFAULT_LOCAL_MODEL = "bge-small-en-v1.5"
+ENDPOINT_MAX_TOKENS = 8191
+"""Maximum length of an input of an endpoint's model, if no other is set."""
+
 # Fields that an entry of the list may have for a local model; the other fields are for endpoints.
 LOCAL_MODEL_FIELDS = {"provider", "model", "precision", "query_prefix", "document_prefix"}
 
@@ -36,7 +39,7 @@ class AdditionalEmbeddingModel(BaseModel):
     model: str = Field(DEFAULT_LOCAL_MODEL, min_length=1, description="Name of the model.")
     dimensions: int | None = Field(None, ge=1, le=4000, description="Length of the model's vectors.")
     send_dimensions: bool = Field(False, description="Whether requests ask the endpoint for this length.")
-    max_tokens: int = Field(8191, ge=32, description="Maximum length of an input, in tokens.")
+    max_tokens: int = Field(ENDPOINT_MAX_TOKENS, ge=32, description="Maximum length of an input, in tokens.")
     query_prefix: str | None = Field(
         None, description="Text that is put before every query. By default that of a local model, else none."
     )

@@ -19,9 +19,7 @@ from app.inference.embedding.rate_limit import (
 )
 from app.inference.embedding.weights import require_weights
 from app.settings import AdditionalEmbeddingModel, EmbeddingSettings, get_user_cache_dir
-
-DEFAULT_MAX_TOKENS = 8191
-"""Maximum length of an input of an endpoint's model, if no other is set."""
+from app.settings.embedding import ENDPOINT_MAX_TOKENS
 
 
 class EmbeddedModelMissing(AppError):
@@ -127,7 +125,7 @@ def _create_own_embedder(
             settings.model,
             settings.dimensions,
             send_dimensions=settings.send_dimensions,
-            max_tokens=settings.max_tokens or DEFAULT_MAX_TOKENS,
+            max_tokens=settings.max_tokens or ENDPOINT_MAX_TOKENS,
             query_prefix=settings.query_prefix or "",
             document_prefix=settings.document_prefix or "",
             timeout_seconds=settings.timeout_seconds,

@@ -21,6 +21,7 @@ from app.inference.embedding import (
 )
 from app.plugins import EMBEDDERS, load_provider
 from app.settings import EmbeddingSettings
+from app.settings.embedding import ENDPOINT_MAX_TOKENS
 
 MAX_DIMENSIONS = 4000
 MIN_TOKENS = 16
@@ -55,13 +56,20 @@ def create_plugin_embedder(name: str, settings: EmbeddingSettings) -> Embedder:
     embedder = load_provider(
         EMBEDDERS,
         name,
-        settings,
+        _complete_settings(settings),
         find_problem=_find_problem,
         missing_error=EmbedderMissing,
         invalid_error=EmbedderRefused,
         setting_name="CARREL_EMBEDDING_PROVIDER",
     )
     return PluginEmbedder(name, embedder)
+
+
+def _complete_settings(settings: EmbeddingSettings) -> EmbeddingSettings:
+    """Return the settings with the defaults of an endpoint instead of values that are not set."""
+    defaults = {"query_prefix": "", "document_prefix": "", "max_tokens": ENDPOINT_MAX_TOKENS}
+    missing = {name: value for name, value in defaults.items() if getattr(settings, name) is None}
+    return settings.model_copy(update=missing)
 
 
 def _find_problem(embedder: Any) -> str:
