@@ -6,7 +6,6 @@ The time is linear in the length of the conversation and of the compared texts.
 
 import asyncio
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from app.retrieval.fusion.score_fusion import ORDER_STEP
 from app.retrieval.types import Hit, Message, RepeatPolicy, SearchRequest
+from app.text_normalization import fold_text
 
 REPEATING_ROLES = frozenset({"agent", "assistant", "tool", "system"})
 """Roles whose messages may contain earlier results. A text of a user or a customer is part of a question."""
@@ -186,8 +186,8 @@ def _replace_escape(match: re.Match[str]) -> str:
 
 def _split_words(text: str) -> list[str]:
     """Return the words of a text, without marks, in a form in which equal words are equal strings."""
-    normalized = text if text.isascii() else unicodedata.normalize("NFKC", text)
-    return _WORD.findall(_MARK.sub(" ", normalized).casefold())
+    folded = text if text.isascii() else fold_text(text)
+    return _WORD.findall(_MARK.sub(" ", folded).casefold())
 
 
 def _hash_windows(numbers: Hashes, size: int) -> Hashes:
