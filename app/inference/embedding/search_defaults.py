@@ -32,7 +32,7 @@ class SearchDefaults:
 UNKNOWN_MODEL = SearchDefaults()
 SEARCH_DEFAULTS = {
     "all-MiniLM-L6-v2": SearchDefaults(score_threshold=0.31, cosine_span=0.4),
-    "bge-small-en-v1.5": SearchDefaults(score_threshold=0.6, cosine_span=0.25),
+    "bge-small-en-v1.5": SearchDefaults(score_threshold=0.6, cosine_span=0.2),
     "multilingual-e5-small": SearchDefaults(),
 }
 
