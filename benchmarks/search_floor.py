@@ -13,6 +13,7 @@ import http.client
 import json
 import statistics
 import sys
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from http import HTTPStatus
@@ -32,7 +33,8 @@ from app.db.session import SERVER_SETTINGS
 from app.documents.scopes import DocumentScope
 from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
-from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
+from app.retrieval.fusion.rank_fusion import sort_best_first
+from app.retrieval.fusion.score_fusion import scale_range
 from benchmarks.empty_endpoint import serve
 from benchmarks.search import (
     HYBRID_SEARCH_FIVE_SQL,
@@ -84,10 +86,11 @@ def create_floor_app(url: str, tenant: UUID, index: UUID) -> FastAPI:
         await locked["ending"]
         await connection.execute(BEGIN_SQL.format(tenant))
         rows = await connection.fetch(HYBRID_SEARCH_FIVE_SQL, tenant, index, vector, DIMENSIONS, terms, keys, scopes)
-        retrievers = [
-            RankedList(0.5, [(row[1], row[2]) for row in rows if row[0] == name]) for name in ("dense", "lexical")
-        ]
-        best = fuse_weighted(retrievers)[:TOP_K]
+        fused: dict[bytes, float] = defaultdict(float)
+        for name in ("dense", "lexical"):
+            for key, score in scale_range({row[1]: row[2] for row in rows if row[0] == name}).items():
+                fused[key] += score / 2
+        best = sort_best_first(fused.items())[:TOP_K]
         texts = {row[0]: row for row in await connection.fetch(TEXTS_SQL, tenant, index, [item for item, _ in best])}
         locked["ending"] = asyncio.create_task(connection.execute("commit"))
         return {"results": [{"text": texts[item][1], "source": texts[item][2], "score": score} for item, score in best]}

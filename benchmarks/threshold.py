@@ -32,7 +32,8 @@ from app.lexical.analyzer import STOP_WORD_MARK
 from app.lexical.analyzers import get_analyzer
 from app.lexical.languages import tokenize_query
 from app.lexical.weights import K1, B
-from app.retrieval.fusion.rank_fusion import RankedList, fuse_weighted
+from app.retrieval.fusion.rank_fusion import sort_best_first
+from app.retrieval.fusion.score_fusion import scale_cosines, scale_range
 from app.settings import get_user_cache_dir
 from benchmarks.threshold_sets import SETS, PassageSet, load_set
 
@@ -78,19 +79,29 @@ class CalibratedSet:
         cosines: For each question, the cosine of every passage with the nearest of its queries.
         ranked_lists: For each question, the dense and the lexical list of each of its queries.
         off_topic: For each off-topic turn, its highest cosine with any passage.
+        cosine_span: Difference of cosines that counts fully in the fusion.
     """
 
     questions: PassageSet
     cosines: dict[str, Floats]
     ranked_lists: dict[str, list[tuple[list[tuple[int, float]], list[tuple[int, float]]]]]
     off_topic: Floats
+    cosine_span: float | None
 
     def rank(self, question: str, dense_weight: float) -> list[int]:
-        """Return the fused ranking of a question."""
-        lists = self.ranked_lists[question]
-        weighted = [RankedList(dense_weight / len(lists), dense) for dense, _ in lists]
-        weighted += [RankedList((1 - dense_weight) / len(lists), lexical) for _, lexical in lists]
-        return [index for index, _ in fuse_weighted(weighted)]
+        """Return the fused ranking of a question, as the strategy ``hybrid`` ranks.
+
+        A passage that only the lexical list of a query has counts with its cosine to the nearest query.
+        """
+        lists, cosines, span = self.ranked_lists[question], self.cosines[question], self.cosine_span
+        fused: dict[int, float] = defaultdict(float)
+        for dense, lexical in lists:
+            known = {index: float(cosines[index]) for index, _ in lexical} | dict(dense)
+            for index, score in scale_cosines(known, span).items():
+                fused[index] += dense_weight * score / len(lists)
+            for index, score in scale_range(dict(lexical)).items():
+                fused[index] += (1 - dense_weight) * score / len(lists)
+        return [index for index, _ in sort_best_first(fused.items())]
 
     def compute_recall(self, dense_weight: float, threshold: float = -1.0) -> float:
         """Return the mean recall of the first passages that reach a threshold."""
@@ -127,7 +138,8 @@ async def measure(questions: PassageSet, embedder: Embedder, off_topic: Vectors)
     """
     passages = (await embedder.embed_documents([passage.indexed_text for passage in questions.passages])).vectors
     index = LexicalIndex([passage.indexed_text for passage in questions.passages])
-    measured = CalibratedSet(questions, {}, {}, np.max(off_topic @ passages.T, axis=1).astype(np.float64))
+    span = get_search_defaults(embedder.identity.model).cosine_span
+    measured = CalibratedSet(questions, {}, {}, np.max(off_topic @ passages.T, axis=1).astype(np.float64), span)
     for question, queries in questions.questions.items():
         cosines = ((await embedder.embed_queries(queries)) @ passages.T).astype(np.float64)
         measured.cosines[question] = cosines.max(axis=0)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from app.filters import CompiledFilter
+from app.inference.embedding.search_defaults import UNKNOWN_MODEL
 from app.retrieval.repository import RetrieverHits, RetrieverQuery
 from app.retrieval.retrievers.ranking import Ranking, RetrieverResults, group_by_query, may_have_more
 from app.retrieval.strategies import hybrid
@@ -133,7 +134,7 @@ def test_fuse_equal_defaults_equal_the_requested_weight(weight: float) -> None:
 
 
 def test_fuse_without_defaults_uses_general_weight() -> None:
-    requested = hybrid.fuse(of_two_models(), hybrid.HybridOptions(dense_weight=0.45))
+    requested = hybrid.fuse(of_two_models(), hybrid.HybridOptions(dense_weight=UNKNOWN_MODEL.dense_weight))
     assert hybrid.fuse(of_two_models(), hybrid.HybridOptions()) == requested
 
 
