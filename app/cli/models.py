@@ -3,15 +3,27 @@
 import asyncio
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.errors import AppError, InvalidInputError
+from app.errors import InvalidInputError
 from app.inference.embedding.local_models import DEFAULT_MODEL, LOCAL_MODELS, LocalModel
-from app.inference.embedding.weights import find_weights, get_cached_models_dir, is_complete, pull_weights
+from app.inference.embedding.weights import (
+    WeightsDamaged,
+    find_weights,
+    get_cached_models_dir,
+    is_complete,
+    pull_weights,
+    require_weights,
+)
 from app.settings import get_user_cache_dir, load_settings
+
+if TYPE_CHECKING:
+    from app.inference.embedding.local_embedder import LocalEmbedder
 
 app = typer.Typer(help="List, download and check the local embedding models.", no_args_is_help=True)
 
@@ -24,8 +36,6 @@ CHECK_RUNS = 20
 # A query with a typical length.
 CHECK_QUERY = "How long is the period of notice for a flat?"
 
-NameArgument = Annotated[str, typer.Argument(help=f"Name of the model: {', '.join(LOCAL_MODELS)}.")]
-
 
 @app.callback()
 def models() -> None:
@@ -36,19 +46,27 @@ def models() -> None:
 def list_models() -> None:
     """List the local models, their properties, and whether their weights are on this machine.
 
+    A star marks the default model of new knowledge bases.
+
     Example: carrel models list
     """
-    weights_dir = load_settings().embedding.weights_dir
+    settings = load_settings().embedding
+    is_local = settings.provider is None and settings.base_url is None and settings.local is None
     width = max(map(len, LOCAL_MODELS))
-    typer.echo(f"{'MODEL':{width}}  LANGUAGES     TOKENS  DOWNLOAD  LICENCE     WEIGHTS")
+    typer.echo(f"  {'MODEL':{width}}  LANGUAGES     TOKENS  DOWNLOAD  LICENCE     WEIGHTS")
     for model in LOCAL_MODELS.values():
-        directory = find_weights(model, weights_dir, get_user_cache_dir())
+        directory = find_weights(model, settings.weights_dir, get_user_cache_dir())
         place = "not on this machine" if directory is None else str(directory)
+        mark = "*" if is_local and model.name == settings.model else " "
         typer.echo(
-            f"{model.name:{width}}  {model.language:12}  {model.max_tokens:>6}  {model.download_megabytes:>5} MB"
+            f"{mark} {model.name:{width}}  {model.language:12}  {model.max_tokens:>6}  {model.download_megabytes:>5} MB"
             f"  {model.license_name:10}  {place}"
         )
-    typer.echo(f"\nThe default model is {DEFAULT_MODEL}. {describe_cpu()}")
+    if settings.local is not None:
+        typer.echo(f"* {settings.local} (CARREL_EMBEDDING_LOCAL)")
+    elif not is_local:
+        typer.echo("The default model is not a local one: CARREL_EMBEDDING_BASE_URL or a plugin is set.")
+    typer.echo(describe_cpu())
 
 
 @app.command()
@@ -58,49 +76,71 @@ def pull(
     ] = DEFAULT_MODEL,
     target: Annotated[
         Path | None,
-        typer.Option(help="Directory for the models, one sub-directory each. Default: the user's cache directory."),
+        typer.Option(
+            help="Directory for the models, one sub-directory each. Default: CARREL_EMBEDDING_WEIGHTS_DIR, else the "
+            "user's cache directory."
+        ),
     ] = None,
 ) -> None:
     """Download the weights of a local model and verify them.
 
-    Weights that exist already are not downloaded again. To use another directory than the default, set
-    CARREL_EMBEDDING_WEIGHTS_DIR for the service too.
+    Weights that exist already are not downloaded again. The service finds another directory than the default only if
+    CARREL_EMBEDDING_WEIGHTS_DIR names it.
 
     Example: carrel models pull
 
     Example: carrel models pull all-MiniLM-L6-v2 --target /srv/carrel/models
     """
-    directory = target or get_cached_models_dir(get_user_cache_dir())
+    directory = target or load_settings().embedding.weights_dir or get_cached_models_dir(get_user_cache_dir())
     for model in LOCAL_MODELS.values() if name == ALL else [_get_model(name)]:
         pull_weights(model, directory / model.name)
         typer.echo(f"The weights of {model.name} are in {directory / model.name}.")
 
 
 @app.command()
-def check(name: NameArgument = DEFAULT_MODEL) -> None:
-    """Verify the checksums of a local model's weights, and measure its speed on this machine.
+def check(
+    name: Annotated[
+        str | None,
+        typer.Argument(help=f"Name of the model: {', '.join(LOCAL_MODELS)}. Default: the configured model."),
+    ] = None,
+) -> None:
+    """Verify the files of a local model, and measure its speed on this machine.
+
+    Without a name, the command checks the default model of the configuration, also that of CARREL_EMBEDDING_LOCAL.
 
     Example: carrel models check
 
     Example: carrel models check all-MiniLM-L6-v2
     """
-    model = _get_model(name)
-    directory = find_weights(model, load_settings().embedding.weights_dir, get_user_cache_dir())
-    if directory is None:
-        raise AppError(f"The weights of {name} are not on this machine. Run `carrel models pull {name}`.")
-    if not is_complete(model, directory):
-        raise AppError(f"{directory} has other files than expected. Run `carrel models pull {name}`.")
-    typer.echo(f"{directory}: all checksums are right.")
-    for precision in model.precisions:
-        typer.echo(asyncio.run(_measure(model, directory, precision)))
+    settings = load_settings().embedding
+    if name is None and settings.local is not None:
+        from app.inference.embedding.model_directory import load_directory_embedder
+
+        directory = settings.local
+        typer.echo(asyncio.run(_measure(lambda: load_directory_embedder(directory, settings, bulk_threads=1))))
+        return
+    if name is None and (settings.provider is not None or settings.base_url is not None):
+        raise InvalidInputError("The configured model is not a local one; `carrel doctor` checks it. Name a model.")
+    _check_pinned_model(_get_model(name or settings.model), settings.weights_dir)
 
 
-async def _measure(model: LocalModel, directory: Path, precision: str) -> str:
-    """Return a line with the speed of a model: tokens per CPU second, and milliseconds for a query."""
+def _check_pinned_model(model: LocalModel, weights_dir: Path | None) -> None:
     from app.inference.embedding.local_loader import get_identity, load_local_embedder
 
+    directory = require_weights(model, weights_dir, get_user_cache_dir())
+    if not is_complete(model, directory):
+        raise WeightsDamaged(f"{directory} has other files than expected. Run `carrel models pull {model.name}`.")
+    typer.echo(f"{directory}: all checksums are right.")
+    for precision in model.precisions:
+        identity = get_identity(model, precision=precision)
+        load = partial(load_local_embedder, directory, identity, bulk_threads=1)
+        typer.echo(asyncio.run(_measure(load)))
+
+
+async def _measure(load: Callable[[], "LocalEmbedder"]) -> str:
+    """Load a model, and return a line with its speed: tokens per CPU second, and milliseconds for a query."""
     begun = time.perf_counter()
-    embedder = load_local_embedder(directory, get_identity(model, precision=precision), bulk_threads=1)
+    embedder = load()
     load_seconds = time.perf_counter() - begun
     try:
         await embedder.check()
@@ -114,8 +154,8 @@ async def _measure(model: LocalModel, directory: Path, precision: str) -> str:
     finally:
         await embedder.close()
     return (
-        f"{model.name} ({precision}): loaded in {load_seconds:.1f} s, {rate:,.0f} tokens per CPU second, "
-        f"{query_ms:.1f} ms for a query"
+        f"{embedder.identity.model} ({embedder.identity.precision}): loaded in {load_seconds:.1f} s, "
+        f"{rate:,.0f} tokens per CPU second, {query_ms:.1f} ms for a query"
     )
 
 
@@ -126,7 +166,7 @@ def describe_cpu() -> str:
     if features is None:
         return f"This machine has {cores} cores."
     if {"avx_vnni", "avx512_vnni", "asimddp"} & features:
-        return f"This machine has {cores} cores with fast 8-bit arithmetic: it fits."
+        return f"This machine has {cores} cores with fast 8-bit arithmetic: {DEFAULT_MODEL} fits."
     return (
         f"This machine has {cores} cores without fast 8-bit arithmetic (VNNI): all-MiniLM-L6-v2 needs about half of "
         "the time."
