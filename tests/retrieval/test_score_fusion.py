@@ -68,6 +68,14 @@ def test_place_below_scores_have_same_order_and_ties(floor: float) -> None:
     assert placed[2][1] < placed[1][1]
 
 
+@pytest.mark.parametrize("floor", [0.1234565, 0.25 + 5e-7, 0.9999995, -0.0000005, 0.4321044999, 0.0])
+def test_place_below_rounded_scores_differ(floor: float) -> None:
+    """Callers see six digits, and equal scores would count as ties."""
+    placed = place_below([(number, -float(number)) for number in range(300)], floor)
+    rounded = [round(score, 6) for score in (floor, *(score for _, score in placed))]
+    assert all(higher > lower for higher, lower in pairwise(rounded))
+
+
 def test_fuse_lexical_hit_counts_with_its_cosine() -> None:
     """Two chunks have the same BM25 score, and only the lexical retriever found them."""
     results = results_of({1: 0.8}, {2: 5.0, 3: 5.0, 4: 1.0}, {2: 0.45, 3: 0.75, 4: 0.1})

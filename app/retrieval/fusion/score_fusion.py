@@ -48,6 +48,7 @@ def place_below(ranked: list[tuple[KeyT, float]], floor: float) -> list[tuple[Ke
     """
     placed: list[tuple[KeyT, float]] = []
     step, previous = 0, None
+    floor = round(floor, 6)  # so that two rounded scores never become equal
     for key, score in ranked:
         rounded = round(score, 6)
         step += rounded != previous
