@@ -14,7 +14,7 @@ from app.documents.types import DocumentFields
 from app.ids import encode_id
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase
 from app.retrieval.quota import require_complete
-from app.retrieval.types import Expansion, Hit, Query, SearchRequest, SearchResult, SearchUnavailable
+from app.retrieval.types import Expansion, Hit, Message, Query, SearchRequest, SearchResult, SearchUnavailable
 from app.warnings import ServiceWarning
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
@@ -239,3 +239,19 @@ async def test_candidate_limit_reached_is_a_warning(workshop: Workshop) -> None:
     assert found.warnings == [MORE]
     with pytest.raises(SearchUnavailable):
         require_complete(found)  # an empty answer is an answer for an agent
+
+
+@pytest.mark.parametrize("repeat", ["demote", "exclude"])
+async def test_many_repeats_need_few_statements(workshop: Workshop, repeat: str) -> None:
+    """The conversation has all passages but four. Each statement reads at least as many as all before."""
+    count = 60
+    services = await shelf(workshop, [f"The ferry to island number {number} leaves." for number in range(count)])
+    everything = (await find(services, "the ferry", rows=MOST, top_k=count)).hits
+    assert len(everything) == count
+    fresh, known = everything[:4], everything[4:]
+    messages = [Message("tool", "\n---\n".join(hit.chunk.content for hit in known))]
+    async with statements(workshop) as sent:
+        found = await find(services, "the ferry", rows=MOST, messages=messages, repeat=repeat)
+    expected = [*fresh, *known[:1]] if repeat == "demote" else fresh
+    assert [hit.chunk.id for hit in found.hits] == [hit.chunk.id for hit in expected]
+    assert sum("from chunk c" in sql for sql in sent) < 8

@@ -77,10 +77,17 @@ class HitLoader:
         *,
         retriever: RetrieverName,
     ) -> tuple[list[Hit], RankedKeys]:
-        """Load hits until there are ``top_k``; return the hits and the ranked keys that were not loaded."""
+        """Load hits until there are ``top_k``; return the hits and the ranked keys that were not loaded.
+
+        Each step loads at least as many as all steps before, so that many repeats or deletions need few statements.
+        """
+        loaded_count = 0
         while remaining and (missing := self.top_k - count_fresh(hits)) > 0:
-            limit = max(MERGE_BATCH_SIZE, self.top_k) if self._needs_merging and hits else missing
+            limit = max(missing, loaded_count)
+            if self._needs_merging and (hits or loaded_count):
+                limit = max(MERGE_BATCH_SIZE, self.top_k, limit)
             best, remaining = split_with_ties(remaining, limit)
+            loaded_count += len(best)
             hits = [*hits, *await self._build_hits(ranking, best, retriever=retriever)]
             hits.sort(key=get_sort_key)
             hits = self._deduplicate(hits)
