@@ -39,8 +39,13 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _MAX_ESCAPE_LEVELS = 2
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 
-# Longer conversations are split into words in a thread, so that other requests do not wait: 0.15 us a character.
+MAX_CHARACTERS = 1_000_000
+"""Maximum number of characters of a conversation that are compared, the newest: 0.15 to 1 us each."""
+
+# Longer texts are split into words in a thread, so that other requests do not wait. The interpreter serves other
+# threads only between two pieces.
 _MAX_INLINE_CHARACTERS = 20_000
+_PIECE_CHARACTERS = 20_000
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -63,14 +68,12 @@ class RepeatedTexts:
         """Collect the words of the messages of agents and tools; None if there are none.
 
         Args:
-            messages: Messages of the conversation, in any order.
+            messages: Messages of the conversation, oldest first. Only the newest ``MAX_CHARACTERS`` characters count.
         """
         word_ids: dict[str, int] = {}
         numbers: list[int] = []
-        for message in messages:
-            if message.role not in REPEATING_ROLES:
-                continue
-            for text in _list_readings(message.content):
+        for content in _select_newest(messages):
+            for text in _list_readings(content):
                 numbers.extend(word_ids.setdefault(word, len(word_ids) + 2) for word in _split_words(text))
                 numbers.append(1)
         return cls(word_ids, np.array(numbers, np.uint64)) if word_ids else None
@@ -109,11 +112,13 @@ class RepeatCheck:
         policy: ``demote``: they come behind all other hits; ``exclude``: they are left out.
         texts: Texts of the conversation.
         max_characters: Maximum number of characters of a hit that the caller gets; None for no limit.
+        has_citations: Whether the citation of a hit is before its text and counts towards the maximum.
     """
 
     policy: RepeatPolicy
     texts: RepeatedTexts
     max_characters: int | None = None
+    has_citations: bool = False
 
     @classmethod
     async def from_request(cls, request: SearchRequest) -> "RepeatCheck | None":
@@ -126,21 +131,31 @@ class RepeatCheck:
             if is_long
             else RepeatedTexts.from_messages(request.messages)
         )
-        return None if texts is None else cls(request.repeat, texts, request.max_text_characters)
+        return (
+            None
+            if texts is None
+            else cls(request.repeat, texts, request.max_text_characters, request.has_citation_prefix)
+        )
 
-    def mark(self, hits: Sequence[Hit]) -> list[Hit]:
+    async def mark(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits, each with the information whether it repeats the conversation.
 
         Args:
             hits: Hits of the search. With ``exclude``, repeating hits are left out of the result.
         """
-        marked = [replace(hit, is_repeated=self.texts.contains(self._get_shown_text(hit))) for hit in hits]
+        shown = [self._get_shown_text(hit) for hit in hits]
+        is_long = len(self.texts.words) + sum(map(len, shown)) > _MAX_INLINE_CHARACTERS
+        repeated = await asyncio.to_thread(self._compare, shown) if is_long else self._compare(shown)
+        marked = [replace(hit, is_repeated=is_repeated) for hit, is_repeated in zip(hits, repeated, strict=True)]
         return [hit for hit in marked if not hit.is_repeated] if self.policy == "exclude" else marked
 
+    def _compare(self, texts: Sequence[str]) -> list[bool]:
+        return [self.texts.contains(text) for text in texts]
+
     def _get_shown_text(self, hit: Hit) -> str:
-        text = hit.text_span.text
-        # A passage may begin with its citation in brackets.
-        limit = None if self.max_characters is None else max(1, self.max_characters - len(hit.citation) - 3)
+        text, limit = hit.text_span.text, self.max_characters
+        if limit is not None and self.has_citations:
+            limit = max(0, limit - len(f"[{' '.join(hit.citation.split())}] "))
         return text[:limit]
 
 
@@ -161,9 +176,20 @@ def put_repeats_last(hits: Sequence[Hit]) -> list[Hit]:
     fresh, repeated = [[hit for hit in hits if hit.is_repeated is wanted] for wanted in (False, True)]
     if not fresh:
         return repeated
-    floor = min(hit.score for hit in fresh)
+    floor = round(min(hit.score for hit in fresh), 6)  # so that two rounded scores never become equal
     placed = [replace(hit, score=floor - ORDER_STEP * step) for step, hit in enumerate(repeated, start=1)]
     return [*fresh, *placed]
+
+
+def _select_newest(messages: Sequence[Message]) -> list[str]:
+    """Return the newest texts of agents and tools, newest first, with ``MAX_CHARACTERS`` characters at most."""
+    contents: list[str] = []
+    remaining = MAX_CHARACTERS
+    for message in reversed(messages):
+        if message.role in REPEATING_ROLES and remaining > 0:
+            contents.append(message.content[-remaining:])
+            remaining -= len(contents[-1])
+    return contents
 
 
 def _list_readings(content: str) -> list[str]:
@@ -186,8 +212,24 @@ def _replace_escape(match: re.Match[str]) -> str:
 
 def _split_words(text: str) -> list[str]:
     """Return the words of a text, without marks, in a form in which equal words are equal strings."""
-    folded = text if text.isascii() else fold_text(text)
-    return _WORD.findall(_MARK.sub(" ", folded).casefold())
+    words: list[str] = []
+    start = 0
+    while start < len(text):
+        end = _find_piece_end(text, start)
+        piece = text[start:end]
+        folded = piece if piece.isascii() else fold_text(piece)
+        words += _WORD.findall(_MARK.sub(" ", folded).casefold())
+        start = end
+    return words
+
+
+def _find_piece_end(text: str, start: int) -> int:
+    """Return the end of the piece that begins at ``start``: behind its last white space, or after the maximum size."""
+    end = start + _PIECE_CHARACTERS
+    if end >= len(text):
+        return len(text)
+    space = max(text.rfind(" ", start, end), text.rfind("\n", start, end))
+    return end if space < 0 else space + 1
 
 
 def _hash_windows(numbers: Hashes, size: int) -> Hashes:

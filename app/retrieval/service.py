@@ -275,7 +275,7 @@ class RetrievalService:
         hits = fuse_sources(results)
         ranked = await rerank(self.reranker, search_run, queries, hits) if request.rerank else hits
         # Once more: a reranker or a plugin changes the order, and HTTP sources add hits.
-        return ranked if repeats is None else put_repeats_last(repeats.mark(ranked))
+        return ranked if repeats is None else put_repeats_last(await repeats.mark(ranked))
 
     def _create_retriever(
         self,

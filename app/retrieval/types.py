@@ -121,6 +121,7 @@ class SearchRequest:
         return_vectors: Whether hits get their vectors.
         repeat: Treatment of hits whose text is already in the messages of agents and tools.
         max_text_characters: Number of characters after which the caller cuts the texts of hits; None for no limit.
+        has_citation_prefix: Whether the caller puts the citation in brackets before each text, and cuts both together.
         needs_analysis: Whether an answer is written from the result, so that the conversation is analyzed.
         explain: Whether the result has an explanation.
         timeout_seconds: Time limit of the search.
@@ -145,6 +146,7 @@ class SearchRequest:
     return_vectors: bool = False
     repeat: RepeatPolicy = "demote"
     max_text_characters: int | None = None
+    has_citation_prefix: bool = False
     needs_analysis: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0

@@ -134,3 +134,47 @@ def test_search_repeat_with_expansion_compares_shown_text(office: Tenant) -> Non
     everything = texts_of(search(office, build_messages(), top_k=7, expand="section"))
     found = texts_of(search(office, build_messages(everything[0]), top_k=7, expand="section"))
     assert found == [*everything[1:], everything[0]]
+
+
+@pytest.mark.parametrize("citations", ["none", "prefix"])
+def test_agent_search_long_citation_leaves_other_passages_in_place(service: Service, citations: str) -> None:
+    """The citation is longer than the maximum of the passage: with the prefix, no word of the text is shown."""
+    tenant = service.create_tenant("long-titles")
+    for letter in "ABC":
+        title = f"{letter}: terms and conditions of the rental of cars and vans in all countries of the union"
+        tenant.add_text(f"{letter} rental can be cancelled free of charge by phone, or at the counter.", title=title)
+    settings = {"knowledge_bases": ["default"], "citations": citations, "max_snippet_chars": 50}
+    tenant.admin.put("/v1/agents/terse", json=settings).raise_for_status()
+    everything = ask_agent(tenant, build_messages(), agent_id="terse")
+    assert len(everything) == 3
+    letters = build_messages(f"Letter {everything[0][0]} and letter {everything[0][1]} are no passages.")
+    assert ask_agent(tenant, letters, agent_id="terse") == everything
+    repeated = ask_agent(tenant, build_messages(everything[0]), agent_id="terse")
+    assert repeated == ([*everything[1:], everything[0]] if citations == "none" else everything)
+
+
+@pytest.mark.parametrize("repeat", ["demote", "exclude"])
+def test_search_merged_parent_with_one_repeated_part_is_no_repeat(service: Service, repeat: str) -> None:
+    tenant = service.create_tenant("merging")
+    body = {"name": "terms", "chunking": {"max_tokens": 40}}
+    tenant.admin.post("/v1/knowledge-bases", json=body).raise_for_status()
+    texts = [(passage, " ".join(reversed(passage.split()))) for passage in PASSAGES[:6]]
+    sections = "\n\n".join(f"# Chapter {number}\n\n{first}\n\n{last}" for number, (first, last) in enumerate(texts))
+    tenant.add_text(sections, kb="terms", media_type="text/markdown")
+
+    def find(*repeated: str, **fields: Any) -> list[str]:
+        body = {"messages": build_messages(*repeated), "repeat": repeat, "top_k": 12, **fields}
+        reply = tenant.admin.post("/v1/knowledge-bases/terms/search", json=body)
+        assert reply.status_code == 200, reply.text
+        return texts_of(reply.json()["results"])
+
+    chunks = find()
+    merging = {"expand": "parent", "expand_options": {"merge": 0.5, "max_characters": 400}}
+    merged = find(**merging)
+    assert 1 < len(merged) < len(chunks)
+    for number, text in enumerate(merged):
+        part = next(chunk for chunk in chunks if chunk in text)
+        assert len(text) > 1.5 * len(part)
+        assert find(part, **merging) == merged
+        others = [*merged[:number], *merged[number + 1 :]]
+        assert find(text, **merging) == [*others, *([text] if repeat == "demote" else [])]

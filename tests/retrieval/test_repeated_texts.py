@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.retrieval.repeated_texts import RepeatedTexts
+from app.retrieval.repeated_texts import MAX_CHARACTERS, RepeatedTexts
 from app.retrieval.types import Message
 
 PASSAGE = """Free cancellation is possible up to 24 hours before pickup.
@@ -110,3 +110,19 @@ def test_contains_marks_inside_do_not_matter(mark: str) -> None:
     words = PASSAGE.split()
     marked = " ".join(f"{word} {mark}" if number % 3 == 0 else word for number, word in enumerate(words))
     assert collect(marked).contains(PASSAGE)
+
+
+@pytest.mark.parametrize("before", range(19_800, 20_040, 40))
+@pytest.mark.parametrize("name", TEXTS)
+def test_contains_text_at_any_place_of_long_message_is_found(name: str, before: int) -> None:
+    """Long messages are split into words piece by piece."""
+    padding = ("word " * before)[:before]
+    assert collect(f"{padding}\n{TEXTS[name]}\n{padding}").contains(TEXTS[name])
+
+
+def test_contains_old_text_before_a_million_characters_does_not_count() -> None:
+    noise = "Some other output of a tool. " * (MAX_CHARACTERS // 58)
+    assert collect(PASSAGE, noise).contains(PASSAGE)
+    assert not collect(PASSAGE, noise, noise, noise).contains(PASSAGE)
+    assert collect(noise, noise, noise, PASSAGE).contains(PASSAGE)
+    assert collect(noise * 3 + PASSAGE).contains(PASSAGE)

@@ -61,12 +61,16 @@ class HitLoader:
         """
         with self.search_run.time_step("read"):
             remaining = await self._apply_thresholds(ranking)
-            hits, remaining = await self._fill_hits(ranking, [], remaining, retriever=retriever)
-            if hits and (expansion := self.expansion) is not None and expansion.merge_share is not None:
+            merge_share = None if self.expansion is None else self.expansion.merge_share
+            # A parent is compared with the conversation, not the chunks that it replaces.
+            repeats = self.repeats if merge_share is None else None
+            hits, remaining = await self._fill_hits(ranking, [], remaining, retriever=retriever, repeats=repeats)
+            if hits and self.expansion is not None and merge_share is not None:
                 hits = self._deduplicate(
-                    await auto_merge(self.repository, expansion, expansion.merge_share, hits, top_k=self.top_k)
+                    await auto_merge(self.repository, self.expansion, merge_share, hits, top_k=self.top_k)
                 )
-                hits, _ = await self._fill_hits(ranking, hits, remaining, retriever=retriever)
+                hits = hits if self.repeats is None else await self.repeats.mark(hits)
+                hits, _ = await self._fill_hits(ranking, hits, remaining, retriever=retriever, repeats=self.repeats)
         return self._with_ranks(ranking, put_repeats_last(hits)[: self.top_k])
 
     async def _fill_hits(
@@ -76,6 +80,7 @@ class HitLoader:
         remaining: RankedKeys,
         *,
         retriever: RetrieverName,
+        repeats: RepeatCheck | None,
     ) -> tuple[list[Hit], RankedKeys]:
         """Load hits until there are ``top_k``; return the hits and the ranked keys that were not loaded.
 
@@ -88,7 +93,8 @@ class HitLoader:
                 limit = max(MERGE_BATCH_SIZE, self.top_k, limit)
             best, remaining = split_with_ties(remaining, limit)
             loaded_count += len(best)
-            hits = [*hits, *await self._build_hits(ranking, best, retriever=retriever)]
+            loaded = await self._build_hits(ranking, best, retriever=retriever)
+            hits = [*hits, *(loaded if repeats is None else await repeats.mark(loaded))]
             hits.sort(key=get_sort_key)
             hits = self._deduplicate(hits)
             if self._needs_merging:
@@ -129,7 +135,7 @@ class HitLoader:
         ]
         if self.expansion is not None and self._needs_separate_expansion and hits:
             hits = [*await expand_hits(self.repository, self.expansion, hits)]
-        return hits if self.repeats is None else self.repeats.mark(hits)
+        return hits
 
     def _with_ranks(self, ranking: Ranking, hits: list[Hit]) -> list[Hit]:
         """Return the hits with their ranks in the lists of the retrievers, if the caller requested an explanation."""

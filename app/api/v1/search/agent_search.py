@@ -187,7 +187,11 @@ async def _search_snippets(
     else:
         settings = binding.settings
         request = apply_binding(request, binding, tenant.principal, session_id=body.session_id)
-        request = replace(request, max_text_characters=settings.max_snippet_chars)
+        request = replace(
+            request,
+            max_text_characters=settings.max_snippet_chars,
+            has_citation_prefix=settings.citations == "prefix",
+        )
         if not binding.knowledge_base_ids or not request.knowledge_bases:
             return []  # no knowledge base to search
     # The budget is that of the whole request: authentication and the lookup of the binding use some of it.
