@@ -413,3 +413,14 @@ def test_answer_stream_events_are_in_openapi(answering: Service) -> None:
         described = content["text/event-stream"]["itemSchema"]["oneOf"]
         told = [one["properties"]["event"]["const"] for one in described]
         assert told == ["query", "sources", "token", "citations", "done", "error"]
+
+
+@pytest.mark.parametrize("path", [ALONE, SEVERAL])
+def test_answer_source_that_an_earlier_message_quotes_is_used(tenant: Tenant, chat: ChatServer, path: str) -> None:
+    """The model answers from sources alone, and an earlier message is none. So a quoted source keeps its place."""
+    fields: dict[str, Any] = {"top_k": 1}
+    first = ask(tenant, path, **fields)["sources"][0]["text"]
+    quoting = [TALK[0], {"role": "assistant", "content": first}, {"role": "user", "content": QUESTION}]
+    assert [source["text"] for source in ask(tenant, path, **fields, messages=quoting)["sources"]] == [first]
+    others = ask(tenant, path, **fields, messages=quoting, repeat="exclude")["sources"]
+    assert first not in [source["text"] for source in others]

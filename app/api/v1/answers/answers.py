@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.sse import format_sse_event
@@ -49,6 +49,13 @@ class AnswerOptions(StrictRequestModel):
         False,
         description="Let the chat model compress each source first, for models with a small context.",
         examples=[False],
+    )
+
+    repeat: Literal["demote", "allow", "exclude"] = Field(
+        "allow",
+        description="Treatment of sources whose text is already in `messages`, as in a search. By default they are "
+        "like other sources, because an answer does not rely on earlier messages.",
+        examples=["allow"],
     )
 
     def to_answer_request(self, search: SearchRequest) -> AnswerRequest:
