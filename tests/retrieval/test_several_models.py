@@ -414,3 +414,25 @@ def test_changed_default_model_leaves_knowledge_bases(
         assert_problem(
             left.admin.post("/v1/knowledge-bases/default/documents", json={"text": OTTER}), 409, "index_mismatch"
         )
+
+
+@pytest.mark.parametrize("strategy", ["dense", "hybrid"])
+def test_search_several_models_first_results_do_not_depend_on_top_k(models: Models, strategy: str) -> None:
+    """The spans of the cosines of both models are unknown, so the found cosines scale each other."""
+    for kb, model in ((f"{strategy}-large", f"words-{LARGE}"), (f"{strategy}-small", f"words-{SMALL}")):
+        new_kb(models.tenant.admin, kb, chunking={"max_tokens": 16}, model=model).raise_for_status()
+        lines = [f"The heron {number} waits{' patiently' * (number % 7)} near stone {kb}." for number in range(160)]
+        assert models.tenant.add_text("\n\n".join(lines), kb=kb)["status"] == "ready"
+    body = {"knowledge_bases": [f"{strategy}-large", f"{strategy}-small"], "strategy": strategy, "timeout_seconds": 30}
+    found = [
+        [
+            (item["chunk_id"], item["score"])
+            for item in models.search("heron 7 waits patiently", **body, top_k=top_k)["results"]
+        ]
+        for top_k in (5, 100, 180, 500)
+    ]
+    assert len(found[-1]) > 200
+    for shorter, longer in itertools.pairwise(found):
+        assert shorter[:150] == longer[: len(shorter)][:150]
+    scores = [score for _, score in found[-1]]
+    assert scores == sorted(scores, reverse=True)

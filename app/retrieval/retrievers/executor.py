@@ -104,9 +104,9 @@ class HybridRetriever:
 
         Both retrievers run in one statement, or in parallel if they are slow. After an error or a timeout, each
         retriever runs alone, without the queries that transformers added. A warning names the retriever that failed. If
-        hits are missing and a list reached its limit, a second pass reads more rows. A strategy that fuses both
-        retrievers ranks the candidates of the first pass alone. Further rows follow behind them, so that the first hits
-        and their scores do not depend on ``top_k``.
+        hits are missing and a list reached its limit, a second pass reads more rows. A strategy that scales scores
+        ranks the candidates of the first pass alone. Further rows follow behind them, so that the first hits and their
+        scores do not depend on ``top_k``.
 
         Args:
             calls: Queries in search indexes.
@@ -161,7 +161,7 @@ class HybridRetriever:
             ranker: Ranking of the lists of the retrievers.
             first: The pass whose candidates come first; None for none.
         """
-        candidates = self.retriever_candidates if ranker.is_fused else max(self.retriever_candidates, self.top_k)
+        candidates = self.retriever_candidates if ranker.is_scaled else max(self.retriever_candidates, self.top_k)
         # Ranking takes microseconds, so it runs inside the transaction. This saves a second one.
         async with self._open_repository(time_budget.RETRIEVERS_COMBINED) as repository:
             latest = await self._run_pass(repository, calls, ranker, size=candidates, first=first)
@@ -219,7 +219,9 @@ class HybridRetriever:
         if self.search_run.remaining_seconds >= time_budget.MIN_SECOND_PASS_SECONDS:
             try:
                 deep_calls = [call.to_second_pass(now) for call in calls]
-                deeper = await deep_retriever._retrieve_combined(deep_calls, ranker, first if ranker.is_fused else None)
+                deeper = await deep_retriever._retrieve_combined(
+                    deep_calls, ranker, first if ranker.is_scaled else None
+                )
                 hits = deeper.hits
                 if not deep_retriever._needs_second_pass(deeper):
                     return hits

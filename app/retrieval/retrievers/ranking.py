@@ -141,6 +141,7 @@ class ListRanker:
         models: Number of each target's embedding model, from 0.
         rank: Function of the strategy.
         is_fused: Whether the strategy fuses both retrievers.
+        is_scaled: Whether a score may depend on the other found rows, so that the first pass alone sets the scale.
         needs_cosines: Whether the strategy uses the cosine of every found chunk.
         vector: Vector of the query, to look up cosines that the retrievers did not compute; None if all are known.
         model_query_vectors: Vectors of several queries.
@@ -153,6 +154,7 @@ class ListRanker:
     models: Sequence[int]
     rank: Callable[[RetrieverResults], RankedKeys]
     is_fused: bool
+    is_scaled: bool = False
     needs_cosines: bool = False
     vector: Floats | None = None
     model_query_vectors: Sequence[ModelQueryVectors] = ()

@@ -164,17 +164,19 @@ class SearchContext:
             self._report_unsearchable(dense=dense)
             return []
         is_extra = [query.is_extra for query in self.queries for _ in self.targets]
+        spans = self._collect_spans()
         ranker = ListRanker(
             calls=calls,
             query_count=len(self.queries),
             models=self._number_models(),
             rank=rank,
             is_fused=dense and lexical,
+            is_scaled=dense and (lexical or (len(spans) > 1 and None in spans)),
             needs_cosines=dense and lexical and cosines,
             vector=calls[0].vector if limits_cosines else None,
             model_query_vectors=comparisons,
             dense_weights={item.kb.index.id.bytes: item.search_defaults.dense_weight for item in self.targets},
-            cosine_spans=self._collect_spans(),
+            cosine_spans=spans,
         )
         return await self.retriever.retrieve(calls, ranker, extra_positions=frozenset(compress(count(), is_extra)))
 
