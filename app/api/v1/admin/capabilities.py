@@ -48,12 +48,12 @@ class SearchDefaultsOut(BaseModel):
 
     dense_weight: float = Field(
         description="Default of `strategy_options.dense_weight`: the weight of the dense retriever in the fusion.",
-        examples=[0.45],
+        examples=[0.6],
     )
     score_threshold: float | None = Field(
         description="Value of `score_threshold` `auto`: a minimum cosine similarity. Null if the "
         "model has no calibrated threshold.",
-        examples=[0.3],
+        examples=[0.6],
     )
     max_tokens: int = Field(description="Default of `chunking.max_tokens` of a new knowledge base.", examples=[170])
 
@@ -63,7 +63,7 @@ class EmbeddingModelOut(BaseModel):
 
     model: str = Field(description="Name of the model.", examples=["bge-small-en-v1.5"])
     dimensions: int = Field(description="Number of dimensions of the vectors.", examples=[384])
-    max_tokens: int = Field(description="Maximum number of tokens of a text.", examples=[256])
+    max_tokens: int = Field(description="Maximum number of tokens of a text.", examples=[512])
     multimodal: bool = Field(description="Whether the model embeds images too.", examples=[False])
     default: bool = Field(description="Whether new knowledge bases use it by default.", examples=[True])
     search_defaults: SearchDefaultsOut = Field(description="Defaults that depend on the model.")

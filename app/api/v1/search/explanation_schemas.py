@@ -52,7 +52,7 @@ class ExplainedIndexOut(BaseModel):
         None,
         description="Weight of the dense retriever in the fusion; the lexical one has the rest. Only present if the "
         "strategy fuses them.",
-        examples=[0.45],
+        examples=[0.6],
         exclude_if=lambda weight: weight is None,
     )
     score_threshold: float | None = Field(
@@ -140,7 +140,7 @@ class ExplanationOut(BaseModel):
     strategy_options: dict[str, Any] = Field(
         description="Options of the strategy with all defaults. `dense_weight` is null if the default weights of the "
         "knowledge bases differ.",
-        examples=[{"fusion": "weighted", "dense_weight": 0.45}],
+        examples=[{"fusion": "weighted", "dense_weight": 0.6}],
     )
     knowledge_bases: list[ExplainedIndexOut] = Field(description="Knowledge bases that were searched.")
     transformers: list[str] = Field(description="Transformers that ran, in their order.", examples=[["reformulate"]])
