@@ -14,7 +14,7 @@ from app.db.session import TenantDatabase
 from app.documents.content.image_repository import ImageRepository
 from app.documents.types import CHUNKS_TYPE
 from app.errors import AppError, JobPostponed
-from app.inference.embedding import Embedder, HasEndpoint
+from app.inference.embedding import Embedder, EmbeddingIdentity, HasEndpoint
 from app.inference.embedding.model_registry import Embedders
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers import ChunkTools
@@ -289,7 +289,8 @@ class IngestionPipeline:
 
     def _list_language_warnings(self, kb: KnowledgeBaseView, chunked: ChunkedDocument) -> list[ServiceWarning]:
         """Return a warning if the embedding model does not read the language of the document."""
-        warning = build_document_warning(chunked.tree.text, kb.index.identity["model"], self.embedders, kb)
+        identity = EmbeddingIdentity.from_index_identity(kb.index.identity)
+        warning = build_document_warning(chunked.tree.text, identity, self.embedders, kb)
         return [] if warning is None else [warning]
 
     async def _choose_model(self, db: TenantDatabase, document: DocumentRow) -> None:

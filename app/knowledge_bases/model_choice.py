@@ -61,7 +61,7 @@ class ModelChooser:
 
     async def _needs_multilingual_model(self, session: Session, kb: KnowledgeBaseView) -> bool:
         """Return whether a locked knowledge base has an English model by default, and few English documents."""
-        if not kb.index.chooses_model or not is_english_only(kb.index.identity["model"]):
+        if not kb.index.chooses_model or not is_english_only(kb.index.identity):
             return False
         if await GenerationRepository(session, self.db.tenant_id).find_building(kb.row.id) is not None:
             return False

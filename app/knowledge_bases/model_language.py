@@ -1,7 +1,10 @@
 """Languages of the embedding models, and warnings about texts in languages that a model does not read."""
 
-from app.inference.embedding import Embedder
-from app.inference.embedding.local_models import LOCAL_MODELS
+from collections.abc import Mapping
+from typing import Any
+
+from app.inference.embedding import Embedder, EmbeddingIdentity
+from app.inference.embedding.local_models import find_local_model
 from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.lexical.text_language import TextLanguage, identify_language
@@ -14,25 +17,26 @@ MAX_DOCUMENTS = 50
 _SETTING = f'`"embedding": {{"model": "{MULTILINGUAL_MODEL}"}}`'
 
 
-def is_english_only(model: str) -> bool:
-    """Return whether a model is a local model that reads only English. Nothing is known of other models."""
-    local_model = LOCAL_MODELS.get(model)
+def is_english_only(identity: EmbeddingIdentity | Mapping[str, Any]) -> bool:
+    """Return whether a model is a local model that reads only English. Nothing is known of other models.
+
+    Args:
+        identity: Identity of the model, or of a search index. An endpoint's model may have the name of a local model.
+    """
+    if not isinstance(identity, EmbeddingIdentity):
+        identity = EmbeddingIdentity.from_index_identity(identity)
+    local_model = find_local_model(identity.model, identity.precision)
     return local_model is not None and local_model.language == "english"
-
-
-def is_multilingual(model: str) -> bool:
-    """Return whether a model is a local model that reads many languages. Nothing is known of other models."""
-    local_model = LOCAL_MODELS.get(model)
-    return local_model is not None and local_model.language == "multilingual"
 
 
 def find_multilingual_embedder(embedders: Embedders) -> Embedder | None:
     """Return the embedder of the multilingual local model; None if its weights are not on this machine."""
-    return next((embedder for embedder in embedders.all if embedder.identity.model == MULTILINGUAL_MODEL), None)
+    named = (embedder for embedder in embedders.all if embedder.identity.model == MULTILINGUAL_MODEL)
+    return next((embedder for embedder in named if _is_local(embedder.identity)), None)
 
 
 def build_document_warning(
-    text: str, model: str, embedders: Embedders, kb: KnowledgeBaseView | None = None
+    text: str, identity: EmbeddingIdentity, embedders: Embedders, kb: KnowledgeBaseView | None = None
 ) -> ServiceWarning | None:
     """Return the warning about a document that the embedding model does not read, or None.
 
@@ -40,34 +44,33 @@ def build_document_warning(
 
     Args:
         text: Text of the document.
-        model: Name of the embedding model.
+        identity: Identity of the embedding model.
         embedders: All embedders, to say whether the multilingual model is available.
         kb: Knowledge base of the document; None for a preview without a knowledge base.
     """
-    language = identify_language(text) if is_english_only(model) else None
+    language = identify_language(text) if is_english_only(identity) else None
     if language is None or language.is_english:
         return None
     is_available = find_multilingual_embedder(embedders) is not None
     cure = _build_cure(is_available=is_available, is_automatic=kb is not None and kb.index.chooses_model)
-    return _build_warning("The document", language, f"the embedding model {model!r}", cure)
+    return _build_warning("The document", language, f"the embedding model {identity.model!r}", cure)
 
 
-def build_query_warning(text: str, kb: KnowledgeBaseView, embedders: Embedders) -> ServiceWarning | None:
-    """Return the warning about a query that the embedding model of a knowledge base does not read, or None.
-
-    The call never waits for the detector of languages, so that it takes about a millisecond.
+def build_query_warning(language: TextLanguage, kb: KnowledgeBaseView, embedders: Embedders) -> ServiceWarning:
+    """Return the warning about a query that the embedding model of a knowledge base does not read.
 
     Args:
-        text: Text of the query.
-        kb: A searched knowledge base.
+        language: Language of the query, which is not English.
+        kb: A searched knowledge base, whose model reads only English.
         embedders: All embedders, to say whether the multilingual model is available.
     """
     model = kb.index.identity["model"]
-    language = identify_language(text, can_wait=False) if is_english_only(model) else None
-    if language is None or language.is_english:
-        return None
     cure = _build_cure(is_available=find_multilingual_embedder(embedders) is not None, is_automatic=False)
     return _build_warning("The query", language, f"the embedding model {model!r} of {kb.display_name}", cure)
+
+
+def _is_local(identity: EmbeddingIdentity) -> bool:
+    return find_local_model(identity.model, identity.precision) is not None
 
 
 def _build_warning(subject: str, language: TextLanguage, model: str, cure: str) -> ServiceWarning:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from app.errors import ConflictError, NotFoundError
 from app.inference.embedding import EmbeddingIdentity
-from app.inference.embedding.local_models import LOCAL_MODELS
+from app.inference.embedding.local_models import is_local
 from app.settings import SqlViewSettings
 from app.warnings import ServiceWarning, WarningCode
 
@@ -104,7 +104,7 @@ class SqlViewDetails:
         """Warnings about query vectors that need a local model or a prefix, and about connections without TLS."""
         identity = EmbeddingIdentity.from_index_identity(self.identity)
         result = []
-        if identity.model in LOCAL_MODELS:
+        if is_local(identity.model, identity.precision):
             message = f"The vectors are from the local model {identity.model}. A platform needs it to embed queries."
             result.append(ServiceWarning(WarningCode.EMBEDDED_MODEL, message))
         if identity.query_prefix:

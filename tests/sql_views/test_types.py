@@ -1,11 +1,13 @@
 """Names and addresses of SQL views."""
 
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 
+from app.inference.embedding import EmbeddingIdentity
 from app.settings import SqlViewSettings
-from app.sql_views.types import ConnectionAddress, build_default_view_name
+from app.sql_views.types import ConnectionAddress, SqlViewDetails, build_default_view_name
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,23 @@ def test_connection_address_setting_overrides_database_url(
 ) -> None:
     found = ConnectionAddress.from_settings(SqlViewSettings(**settings), url, is_embedded=is_embedded)
     assert (found.host, found.port, found.database, found.sslmode) == address
+
+
+@pytest.mark.parametrize(
+    ("model", "precision", "codes"),
+    [
+        ("bge-small-en-v1.5", "int8", ["embedded_model"]),
+        ("all-MiniLM-L6-v2", "fp32", ["embedded_model"]),
+        ("my-model@0123456789ab", "onnx-cls", ["embedded_model"]),
+        ("all-MiniLM-L6-v2", "remote", []),
+        ("text-embedding-3-small", "remote", []),
+    ],
+)
+def test_warnings_only_a_local_model_has_the_warning_of_local_models(
+    model: str, precision: str, codes: list[str]
+) -> None:
+    stored: Any = None
+    identity = asdict(EmbeddingIdentity(model, 384, precision, "", ""))
+    address = ConnectionAddress("db.local", 5432, "carrel", "verify-full")
+    details = SqlViewDetails(stored, "login", address, identity, 384)
+    assert [warning.code for warning in details.warnings] == codes

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 DEFAULT_MODEL = "bge-small-en-v1.5"
+DIRECTORY_PRECISION = "onnx-"
+"""Begin of the precision of the model of CARREL_EMBEDDING_LOCAL; its pooling follows."""
 
 Pooling = Literal["mean", "cls", "last"]
 
@@ -151,3 +153,29 @@ _E5_SMALL = LocalModel(
 )
 
 LOCAL_MODELS: Mapping[str, LocalModel] = {model.name: model for model in (_BGE_SMALL, _MINILM, _E5_SMALL)}
+
+
+def find_local_model(name: str, precision: str) -> LocalModel | None:
+    """Find a local model by the name and the precision of an embedding identity.
+
+    An endpoint's model may have the name of a local model, but another precision.
+
+    Args:
+        name: Name of the model.
+        precision: Precision of the model.
+
+    Returns:
+        The local model; None if the identity is that of another model.
+    """
+    model = LOCAL_MODELS.get(name)
+    return model if model is not None and precision in model.precisions else None
+
+
+def is_local(name: str, precision: str) -> bool:
+    """Return whether the model of an embedding identity runs in the service, pinned or from a directory.
+
+    Args:
+        name: Name of the model.
+        precision: Precision of the model.
+    """
+    return find_local_model(name, precision) is not None or precision.startswith(DIRECTORY_PRECISION)

@@ -6,7 +6,7 @@ import numpy as np
 
 from app.inference.embedding import EmbeddingIdentity, EmbeddingRejected
 from app.inference.embedding.local_embedder import LocalEmbedder
-from app.inference.embedding.local_models import Pooling
+from app.inference.embedding.local_models import DIRECTORY_PRECISION, Pooling
 from app.inference.embedding.onnx_model import OnnxModel
 from app.inference.embedding.text_tokenizer import load_tokenizer
 from app.inference.embedding.weights import WeightsDamaged
@@ -53,7 +53,11 @@ def load_directory_embedder(location: Path, settings: EmbeddingSettings, *, bulk
             f"{directory.model_file} has vectors of {model.dimensions} dimensions; the limit is {MAX_DIMENSIONS}."
         )
     identity = EmbeddingIdentity(
-        directory.name, model.dimensions, f"onnx-{pooling}", settings.query_prefix or "", settings.document_prefix or ""
+        directory.name,
+        model.dimensions,
+        f"{DIRECTORY_PRECISION}{pooling}",
+        settings.query_prefix or "",
+        settings.document_prefix or "",
     )
     try:
         embedder = LocalEmbedder(model, tokenizer, identity, max_tokens=max_tokens, bulk_threads=bulk_threads)

@@ -215,8 +215,9 @@ class PreviewService:
             record_tokens = partial(record_chunker_usage, budget, embedder)
             async with create_chunk_tools(embedder, record_tokens=record_tokens, check_budget=budget.check) as tools:
                 preview = await run_in_thread(_build_preview, parsed, media_type, chunking, tools)
-        model = embedder.identity.model
-        warning = await run_in_thread(build_document_warning, preview.tree.text, model, context.embedders, kb)
+        warning = await run_in_thread(
+            build_document_warning, preview.tree.text, embedder.identity, context.embedders, kb
+        )
         return preview if warning is None else replace(preview, warnings=[*preview.warnings, warning])
 
     def _resolve_settings(self, options: PreviewOptions, kb: KnowledgeBaseView | None) -> tuple[Chunking, Embedder]:

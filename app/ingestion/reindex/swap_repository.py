@@ -64,7 +64,7 @@ class SwapRepository:
         await self._update_chunk_counts()
         if self.generation.language != AUTO:
             await self.session.fetch_rows(_SET_LANGUAGE, values)
-        if not is_english_only(self.generation.identity["model"]):
+        if not is_english_only(self.generation.identity):
             code = WarningCode.LANGUAGE_NOT_SUPPORTED.value
             await self.session.fetch_rows(_REMOVE_WARNINGS, {**self._params, "code": code})
 
