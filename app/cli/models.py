@@ -91,6 +91,7 @@ def pull(
 
     Example: carrel models pull all-MiniLM-L6-v2 --target /srv/carrel/models
     """
+    # With a target, other settings may be missing or wrong, as in the build of an image.
     directory = target or load_settings().embedding.weights_dir or get_cached_models_dir(get_user_cache_dir())
     for model in LOCAL_MODELS.values() if name == ALL else [_get_model(name)]:
         pull_weights(model, directory / model.name)
@@ -129,7 +130,9 @@ def _check_pinned_model(model: LocalModel, weights_dir: Path | None) -> None:
 
     directory = require_weights(model, weights_dir, get_user_cache_dir())
     if not is_complete(model, directory):
-        raise WeightsDamaged(f"{directory} has other files than expected. Run `carrel models pull {model.name}`.")
+        # The damaged copy may be that of a source checkout.
+        command = f"carrel models pull {model.name} --target {weights_dir or directory.parent}"
+        raise WeightsDamaged(f"{directory} has other files than expected. Run `{command}`.")
     typer.echo(f"{directory}: all checksums are right.")
     for precision in model.precisions:
         identity = get_identity(model, precision=precision)

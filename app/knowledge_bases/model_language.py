@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.inference.embedding import Embedder, EmbeddingIdentity
-from app.inference.embedding.local_models import find_local_model
+from app.inference.embedding.local_models import find_local_model, is_local
 from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.lexical.text_language import TextLanguage, identify_language
@@ -51,8 +51,7 @@ def build_document_warning(
     language = identify_language(text) if is_english_only(identity) else None
     if language is None or language.is_english:
         return None
-    is_available = find_multilingual_embedder(embedders) is not None
-    cure = _build_cure(is_available=is_available, is_automatic=kb is not None and kb.index.chooses_model)
+    cure = _build_cure(embedders, is_automatic=kb is not None and kb.index.chooses_model)
     return _build_warning("The document", language, f"the embedding model {identity.model!r}", cure)
 
 
@@ -65,7 +64,7 @@ def build_query_warning(language: TextLanguage, kb: KnowledgeBaseView, embedders
         embedders: All embedders, to say whether the multilingual model is available.
     """
     model = kb.index.identity["model"]
-    cure = _build_cure(is_available=find_multilingual_embedder(embedders) is not None, is_automatic=False)
+    cure = _build_cure(embedders, is_automatic=False)
     return _build_warning("The query", language, f"the embedding model {model!r} of {kb.display_name}", cure)
 
 
@@ -78,10 +77,13 @@ def _build_warning(subject: str, language: TextLanguage, model: str, cure: str) 
     return ServiceWarning(WarningCode.LANGUAGE_NOT_SUPPORTED, message)
 
 
-def _build_cure(*, is_available: bool, is_automatic: bool) -> str:
-    if not is_available:
-        pull = f"Run `carrel models pull {MULTILINGUAL_MODEL}` and restart the service."
-        return f"{pull} Then reindex the knowledge base with {_SETTING}."
+def _build_cure(embedders: Embedders, *, is_automatic: bool) -> str:
+    if find_multilingual_embedder(embedders) is None:
+        pull = f"Run `carrel models pull {MULTILINGUAL_MODEL}`"
+        default = embedders.default.identity
+        if not is_local(default.model, default.precision):  # then only the named local models are found
+            pull += f", add the local model {MULTILINGUAL_MODEL!r} to CARREL_EMBEDDING_MODELS"
+        return f"{pull} and restart the service. Then reindex the knowledge base with {_SETTING}."
     if is_automatic:
         return (
             f"The service changes the model to {MULTILINGUAL_MODEL!r} if most documents are not in English and there "

@@ -10,6 +10,7 @@ from app.db.models.base import SYSTEM_TENANT
 from app.errors import ConflictError, NotFoundError
 from app.http_sources.types import HttpSource
 from app.inference.embedding import Embedder, EmbeddingIdentity
+from app.inference.embedding.local_models import find_local_model, is_local
 from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
@@ -274,12 +275,21 @@ class KnowledgeBaseView:
             matching = [identity for identity in configured if getattr(identity, name) == index_value]
             if not matching:
                 configured_values = " or ".join(dict.fromkeys(repr(getattr(identity, name)) for identity in configured))
+                cure = "Reindex it or restore the setting."
+                if name == "model" and self._has_missing_weights(configured[0]):
+                    cure = f"Run `carrel models pull {index_value}` and restart the service, or reindex it."
                 return (
                     f"{self._subject} was embedded with {name} {index_value!r}, "
-                    f"but {configured_values} is configured. Reindex it or restore the setting."
+                    f"but {configured_values} is configured. {cure}"
                 )
             configured = matching
         return self.analyzer_mismatch
+
+    def _has_missing_weights(self, default: EmbeddingIdentity) -> bool:
+        """Return whether the model that is not configured would be found if its weights were on the machine."""
+        identity = EmbeddingIdentity.from_index_identity(self.index.identity)
+        model = find_local_model(identity.model, identity.precision)
+        return model is not None and is_local(default.model, default.precision)
 
     @property
     def analyzer_mismatch(self) -> str | None:

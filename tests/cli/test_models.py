@@ -83,7 +83,7 @@ def test_models_check_damaged_file_is_named_and_replaced(tmp_path: Path, weights
     (weights_dir / "all-MiniLM-L6-v2" / "tokenizer.json").write_text("{}")
     done = run(tmp_path, "models", "check", "all-MiniLM-L6-v2", **settings)
     assert done.returncode == 1
-    assert "has other files than expected. Run `carrel models pull all-MiniLM-L6-v2`." in done.stderr
+    assert f"Run `carrel models pull all-MiniLM-L6-v2 --target {weights_dir}`." in done.stderr
     pulled = run(tmp_path, "models", "pull", "all-MiniLM-L6-v2", **settings)
     assert pulled.returncode == 0, pulled.stderr
     assert run(tmp_path, "models", "check", "all-MiniLM-L6-v2", **settings).returncode == 0

@@ -57,3 +57,14 @@ async def test_multilingual_model_on_the_machine_is_found() -> None:
     assert found is not None
     assert found.identity.precision == "int8"
     await made.close()
+
+
+async def test_document_warning_names_the_setting_if_the_default_is_an_endpoint() -> None:
+    english = {"provider": "embedded", "model": "all-MiniLM-L6-v2"}
+    made = create(
+        english, CARREL_EMBEDDING_BASE_URL=ENDPOINT, CARREL_EMBEDDING_DIMENSIONS=8, CARREL_EMBEDDING_MODEL="m"
+    )
+    warning = build_document_warning(GERMAN, made.additional[0].identity, made)
+    assert warning is not None
+    assert f"add the local model '{MULTILINGUAL_MODEL}' to CARREL_EMBEDDING_MODELS and restart" in warning.message
+    await made.close()

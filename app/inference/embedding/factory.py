@@ -18,6 +18,7 @@ from app.inference.embedding.rate_limit import (
     compute_provider_key,
 )
 from app.inference.embedding.weights import require_weights
+from app.inference.onnx_directory import LocalModelRefused
 from app.settings import AdditionalEmbeddingModel, EmbeddingSettings, get_user_cache_dir
 from app.settings.embedding import ENDPOINT_MAX_TOKENS
 
@@ -138,9 +139,7 @@ def _create_own_embedder(
     except ImportError as exc:
         raise EmbeddedModelMissing from exc
     if isinstance(settings, EmbeddingSettings) and settings.local is not None:
-        from app.inference.embedding.model_directory import load_directory_embedder
-
-        return load_directory_embedder(settings.local, settings, bulk_threads=bulk_threads)
+        return _load_directory_embedder(settings.local, settings, bulk_threads)
     model = _get_local_model(settings)
     identity = get_identity(
         model,
@@ -150,6 +149,15 @@ def _create_own_embedder(
     )
     directory = require_weights(model, weights_dir, get_user_cache_dir())
     return load_local_embedder(directory, identity, bulk_threads=bulk_threads)
+
+
+def _load_directory_embedder(location: Path, settings: EmbeddingSettings, bulk_threads: int) -> Embedder:
+    from app.inference.embedding.model_directory import load_directory_embedder
+
+    try:
+        return load_directory_embedder(location, settings, bulk_threads=bulk_threads)
+    except LocalModelRefused as exc:
+        raise LocalModelRefused(f"CARREL_EMBEDDING_LOCAL: {exc.message}") from exc
 
 
 def _get_local_model(settings: EmbeddingSettings | AdditionalEmbeddingModel) -> LocalModel:
@@ -162,7 +170,9 @@ def _get_local_model(settings: EmbeddingSettings | AdditionalEmbeddingModel) -> 
         )
     if settings.precision is not None and settings.precision not in model.precisions:
         precisions = " or ".join(model.precisions)
-        raise UnknownLocalModel(f"{settings.format_setting_name('precision')} of {model.name} is {precisions}.")
+        raise UnknownLocalModel(
+            f"{settings.format_setting_name('precision')} is {settings.precision}, but {model.name} has {precisions}."
+        )
     return model
 
 

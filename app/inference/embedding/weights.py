@@ -18,6 +18,8 @@ from app.inference.embedding.local_models import DEFAULT_MODEL, LOCAL_MODELS, Lo
 
 PULL_TIMEOUT_SECONDS = 900
 NOTICES = Path(__file__).parent / "notices"
+FORMER_MODEL = "all-MiniLM-L6-v2"
+"""Model whose files the configured directory had itself, before it had a sub-directory for each model."""
 
 
 class WeightsMissing(UnavailableError):
@@ -62,10 +64,13 @@ def find_weights(model: LocalModel, configured: Path | None, cache_dir: Path) ->
 
     Args:
         model: The model.
-        configured: Directory with a sub-directory for each model; None searches the other directories.
+        configured: Directory with a sub-directory for each model; None searches the other directories. A directory
+            with the files of ``FORMER_MODEL`` itself is found too.
         cache_dir: Cache directory of the user.
     """
     directories = [directory / model.name for directory in list_models_dirs(configured, cache_dir)]
+    if configured is not None and model.name == FORMER_MODEL:
+        directories.append(configured)
     return next((directory for directory in directories if _has_weights(model, directory)), None)
 
 

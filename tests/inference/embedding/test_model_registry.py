@@ -1,7 +1,9 @@
 """Models of a process: lookup, the named model, and faults that prevent the start."""
 
+import asyncio
 import json
 import logging
+import threading
 from collections.abc import AsyncIterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,7 +15,10 @@ import pytest
 from app.errors import InvalidInputError
 from app.inference.embedding import Embedder, EmbeddingMismatch, EmbeddingRejected, EmbeddingUnavailable
 from app.inference.embedding.factory import DuplicateEmbeddingModel, UnknownLocalModel, create_embedders
+from app.inference.embedding.lazy_embedder import LazyEmbedder
 from app.inference.embedding.local_embedder import LocalEmbedder
+from app.inference.embedding.local_loader import get_identity, load_local_embedder
+from app.inference.embedding.local_models import LOCAL_MODELS
 from app.inference.embedding.model_registry import Embedders, compute_model_key
 from app.settings import load_settings
 from harness.protocol_servers.embedding import EmbeddingServer
@@ -117,7 +122,7 @@ def test_model_configured_twice_stops_start(server: EmbeddingServer, models: lis
             {"CARREL_EMBEDDING_MODEL": "bge-large"},
             "CARREL_EMBEDDING_MODEL without an endpoint is one of bge-small-en-v1.5",
         ),
-        ({"CARREL_EMBEDDING_PRECISION": "fp32"}, "CARREL_EMBEDDING_PRECISION of bge-small-en-v1.5 is int8"),
+        ({"CARREL_EMBEDDING_PRECISION": "fp32"}, "PRECISION is fp32, but bge-small-en-v1.5 has int8"),
         ({"CARREL_EMBEDDING_MODELS": '[{"provider": "embedded", "model": "m"}]'}, "model of 'm' in CARREL_EMBEDDING_M"),
     ],
 )
@@ -147,6 +152,29 @@ async def test_local_models_on_the_machine_are_found(bge: LocalEmbedder, fp32: L
         await found.embed_queries(["desk"])
     with pytest.raises(EmbeddingUnavailable):
         await made.get_by_name("all-MiniLM-L6-v2", None).embed_queries(["desk"])
+
+
+async def test_close_waits_for_a_load_that_has_begun() -> None:
+    """Otherwise its threads would stay, and it could be used after the close."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def load() -> LocalEmbedder:
+        begun.set()
+        may_end.wait(60)
+        return load_local_embedder(find("all-MiniLM-L6-v2"), identity, bulk_threads=1)
+
+    model = LOCAL_MODELS["all-MiniLM-L6-v2"]
+    identity = get_identity(model)
+    lazy = LazyEmbedder(model, identity, load)
+    use = asyncio.create_task(lazy.embed_queries(["desk"]))
+    await asyncio.to_thread(begun.wait, 60)
+    close = asyncio.create_task(lazy.close())
+    done, _ = await asyncio.wait([close], timeout=0.1)
+    assert not done
+    may_end.set()
+    await asyncio.gather(use, close, return_exceptions=True)
+    with pytest.raises(EmbeddingUnavailable):
+        await lazy.embed_queries(["desk"])
 
 
 async def test_damaged_local_model_is_unavailable(tmp_path: Path) -> None:

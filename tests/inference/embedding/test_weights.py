@@ -84,6 +84,19 @@ def test_find_weights_configured_directory_is_the_only_one(tmp_path: Path) -> No
         require_weights(MODEL, tmp_path / "none", tmp_path / "cache")
 
 
+@pytest.mark.parametrize("name", LOCAL_MODELS)
+def test_find_weights_directory_of_former_versions_holds_minilm(tmp_path: Path, name: str) -> None:
+    """Before there were other models, the configured directory held the files of all-MiniLM-L6-v2 itself."""
+    model = LOCAL_MODELS[name]
+    for file in model.checksums:
+        (tmp_path / file).touch()
+    assert find_weights(model, tmp_path, tmp_path / "cache") == (tmp_path if name == "all-MiniLM-L6-v2" else None)
+    (tmp_path / name).mkdir()
+    for file in model.checksums:
+        (tmp_path / name / file).touch()
+    assert find_weights(model, tmp_path, tmp_path / "cache") == tmp_path / name
+
+
 def test_find_weights_incomplete_directory_is_missing(tmp_path: Path) -> None:
     given = present(tmp_path / "given")
     (given / MODEL.name / "tokenizer.json").unlink()
