@@ -75,13 +75,19 @@ class LazyEmbedder:
             await self._loaded.check()
 
     async def close(self) -> None:
-        """Close the model if it is loaded."""
-        self._is_closed = True
-        if self._loaded is not None:
-            await self._loaded.close()
+        """Close the model if it is loaded. A load that has begun ends first, so that its threads are ended too."""
+        loaded = await asyncio.to_thread(self._end_loading)
+        if loaded is not None:
+            await loaded.close()
 
     async def _get(self) -> LocalEmbedder:
         return self._loaded if self._loaded is not None else await asyncio.to_thread(self._require_loaded)
+
+    def _end_loading(self) -> LocalEmbedder | None:
+        """Stop all loads from now on, and return the loaded model."""
+        with self._lock:
+            self._is_closed = True
+            return self._loaded
 
     def _require_loaded(self) -> LocalEmbedder:
         with self._lock:
