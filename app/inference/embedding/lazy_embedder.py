@@ -46,8 +46,8 @@ class LazyEmbedder:
 
     @property
     def special_tokens(self) -> int:
-        """Number of special tokens of a text."""
-        return _SPECIAL_TOKENS
+        """Number of special tokens of a text, and of the tokens of its prefix."""
+        return _SPECIAL_TOKENS + self._model.prefix_tokens
 
     @property
     def image_embedder(self) -> None:

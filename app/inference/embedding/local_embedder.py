@@ -66,6 +66,9 @@ class LocalEmbedder:
         self._tokenizer = tokenizer
         self._identity = identity
         self._max_tokens = max_tokens
+        # A chunk of the maximum size would otherwise lose its end to the prefix. A long prefix leaves at least half.
+        prefix_tokens = sum(tokenizer.count_tokens([identity.document_prefix])) if identity.document_prefix else 0
+        self._special_tokens = min(tokenizer.special_tokens + prefix_tokens, max_tokens // 2)
         self._bulk_threads = bulk_threads
         self._query_pool = ThreadPoolExecutor(1, "embed-query")
         self._bulk_pool = ThreadPoolExecutor(bulk_threads, "embed-bulk", initializer=_yield_to_queries)
@@ -83,8 +86,8 @@ class LocalEmbedder:
 
     @property
     def special_tokens(self) -> int:
-        """Number of special tokens that the tokenizer adds to a text."""
-        return self._tokenizer.special_tokens
+        """Number of special tokens that the tokenizer adds to a text, and of the tokens of its prefix."""
+        return self._special_tokens
 
     @property
     def image_embedder(self) -> None:

@@ -46,6 +46,7 @@ class LocalModel:
         license_name: SPDX identifier of the licence. Its text is ``notices/NAME.txt``.
         query_prefix: Text that is added before every query.
         document_prefix: Text that is added before every text of a document.
+        prefix_tokens: Number of tokens of ``document_prefix``.
     """
 
     name: str
@@ -61,6 +62,7 @@ class LocalModel:
     license_name: str
     query_prefix: str = ""
     document_prefix: str = ""
+    prefix_tokens: int = 0
 
 
 _BGE_MEMBERS = {
@@ -150,6 +152,7 @@ _E5_SMALL = LocalModel(
     license_name="MIT",
     query_prefix="query: ",
     document_prefix="passage: ",
+    prefix_tokens=3,
 )
 
 LOCAL_MODELS: Mapping[str, LocalModel] = {model.name: model for model in (_BGE_SMALL, _MINILM, _E5_SMALL)}

@@ -154,6 +154,27 @@ async def test_local_models_on_the_machine_are_found(bge: LocalEmbedder, fp32: L
         await made.get_by_name("all-MiniLM-L6-v2", None).embed_queries(["desk"])
 
 
+@pytest.mark.parametrize("settings", [{}, {"CARREL_EMBEDDING_MODEL": "multilingual-e5-small"}], ids=["lazy", "loaded"])
+async def test_prefix_leaves_the_end_of_a_chunk_of_the_maximum_size(settings: dict[str, str]) -> None:
+    """The model reads the prefix, the special tokens and the whole chunk."""
+    made = create_embedders(load_settings(embedding=settings).embedding, bulk_threads=1, rate_limit_store=NOBODY)
+    try:
+        embedder = made.get_by_name("multilingual-e5-small", None)
+        assert embedder.special_tokens == 5
+        chunk = "Haus " * (embedder.max_tokens - embedder.special_tokens)
+        assert embedder.count_tokens([chunk.strip()]) == [embedder.max_tokens - embedder.special_tokens]
+        assert (await embedder.embed_documents([chunk.strip()])).tokens < embedder.max_tokens
+    finally:
+        await made.close()
+
+
+async def test_prefix_longer_than_the_model_reads_leaves_half_for_a_chunk() -> None:
+    settings = {"CARREL_EMBEDDING_DOCUMENT_PREFIX": "desk " * 600}
+    made = create_embedders(load_settings(embedding=settings).embedding, bulk_threads=1, rate_limit_store=NOBODY)
+    assert (made.default.max_tokens, made.default.special_tokens) == (512, 256)
+    await made.close()
+
+
 async def test_close_waits_for_a_load_that_has_begun() -> None:
     """Otherwise its threads would stay, and it could be used after the close."""
     begun, may_end = threading.Event(), threading.Event()
