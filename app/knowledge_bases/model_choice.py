@@ -35,7 +35,8 @@ class ModelChooser:
         """Start a reindex with the multilingual model, if no request named a model and most documents need it.
 
         The choice is made once: a reindex of any kind ends it. Knowledge bases with more than ``MAX_DOCUMENTS``
-        documents are left alone, because their reindex is expensive.
+        documents are left alone, because their reindex is expensive. A knowledge base with a SQL view is left alone
+        too. The platform embeds queries with the former model, and would find wrong rows without an error.
 
         Args:
             kb_id: The knowledge base, one of whose documents has the warning ``language_not_supported``.
@@ -74,7 +75,12 @@ class ModelChooser:
                 "limit": MAX_DOCUMENTS + 1,
             },
         )
-        return row is not None and 0 < row["total"] <= MAX_DOCUMENTS and 2 * row["unread"] > row["total"]
+        return (
+            row is not None
+            and not row["has_view"]
+            and 0 < row["total"] <= MAX_DOCUMENTS
+            and 2 * row["unread"] > row["total"]
+        )
 
 
 def _build_index(kb: KnowledgeBaseView, embedder: Embedder) -> SearchIndex:
@@ -89,7 +95,8 @@ def _build_index(kb: KnowledgeBaseView, embedder: Embedder) -> SearchIndex:
 # At most ``limit`` documents are read, so that a large knowledge base costs no more than a small one.
 _COUNT_DOCUMENTS = parse_statement("""
 select count(*) as total,
-       count(*) filter (where d.warnings @> jsonb_build_array(jsonb_build_object('code', :code::text))) as unread
+       count(*) filter (where d.warnings @> jsonb_build_array(jsonb_build_object('code', :code::text))) as unread,
+       exists (select from sql_view where tenant_id = :tenant and kb_id = :kb and removed_at is null) as has_view
   from (select warnings from document
          where tenant_id = :tenant and kb_id = :kb and live_version is not null limit :limit::int) d""")
 _END_CHOICE = parse_statement(f"""

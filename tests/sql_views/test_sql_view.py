@@ -189,3 +189,19 @@ def test_sql_view_is_removed_with_tenant(publishing: Service, tenant: Tenant) ->
 def test_sql_view_invalid_name_is_422(tenant: Tenant, collection: str) -> None:
     found = assert_problem(tenant.admin.post(PATH, json={"collection": collection}), 422)
     assert found["errors"][0]["loc"] == ["body", "collection"]
+
+
+def test_sql_view_keeps_the_model_that_its_platform_was_configured_with(tenant: Tenant) -> None:
+    """The service chooses no other model: its vectors may have the same dimensions, so that no error would appear."""
+    german = "Die Kündigungsfrist für die Wohnung beträgt drei Monate, und der Mieter muss einen Brief senden."
+    for name in ("published", "plain"):
+        tenant.admin.post("/v1/knowledge-bases", json={"name": name, "language": "auto"}).raise_for_status()
+    tenant.admin.post("/v1/knowledge-bases/published/sql-view").raise_for_status()
+    assert [tenant.add_text(german, kb=name)["status"] for name in ("published", "plain")] == ["ready", "ready"]
+
+    def find_model(name: str) -> str:
+        found = tenant.admin.get(f"/v1/knowledge-bases/{name}").json()
+        return str((found["reindex"] or found)["embedding"]["model"])
+
+    eventually(lambda: find_model("plain") == "multilingual-e5-small")
+    assert [find_model(name) for name in ("published", "plain")] == ["bge-small-en-v1.5", "multilingual-e5-small"]
