@@ -67,8 +67,12 @@ def is_detector_loaded() -> bool:
 
 def load_detector_in_thread() -> None:
     """Begin to load the detector, so that a later text can be classified. The call returns at once."""
-    if not is_detector_loaded() and _load_lock.acquire(blocking=False):  # otherwise another thread loads it
+    if is_detector_loaded() or not _load_lock.acquire(blocking=False):  # otherwise another thread loads it
+        return
+    try:
         Thread(target=_load_and_release, name="language-detector", daemon=True).start()
+    except RuntimeError:  # the process may start no more threads now; a later text tries again
+        _load_lock.release()
 
 
 def _load_and_release() -> None:

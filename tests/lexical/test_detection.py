@@ -1,6 +1,8 @@
 """Detection of a text's language, and the part of the text that decides."""
 
 import random
+import subprocess
+import sys
 
 import pytest
 
@@ -68,3 +70,22 @@ def test_detect_language_sample_is_limited_and_covers_both_ends(length: int) -> 
     assert text.startswith(windows[0])
     assert text.endswith(windows[-1])
     assert all(window in text for window in windows)
+
+
+NO_THREAD = """
+import resource, threading
+from app.lexical.detection import detect_language, load_detector_in_thread
+limits = resource.getrlimit(resource.RLIMIT_AS)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+threading.stack_size(2**29)
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**27, limits[1]))
+load_detector_in_thread()
+resource.setrlimit(resource.RLIMIT_AS, limits)
+print(detect_language("Der Mieter muss die Wohnung am Ende des Quartals verlassen."))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of a thread's stack counts only on Linux")
+def test_load_detector_without_a_free_thread_leaves_detection_usable() -> None:
+    done = subprocess.run([sys.executable, "-c", NO_THREAD], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("german", "")
