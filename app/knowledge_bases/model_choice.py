@@ -53,7 +53,7 @@ class ModelChooser:
             kb = await repository.find(kb_id)
             if kb is None or not await self._needs_multilingual_model(session, kb):
                 return False
-            await session.fetch_rows(_END_CHOICE, {"tenant": self.db.tenant_id, "index": kb.index.id})
+            await end_model_choice(session, self.db.tenant_id, kb.index.id)
             await start_build(session, self.queue, self.db.tenant_id, _build_index(kb, embedder))
             event = AuditEvent(AuditAction.KNOWLEDGE_BASE_REINDEX, [kb_id], kb_id)
             await AuditRepository(session, self.db.tenant_id).add(event, SERVICE_ACTOR)
@@ -83,6 +83,17 @@ class ModelChooser:
         )
 
 
+async def end_model_choice(session: Session, tenant_id: UUID, index_id: UUID) -> None:
+    """End the choice of the model by the service, because the model is decided.
+
+    Args:
+        session: The transaction.
+        tenant_id: The tenant.
+        index_id: The live search index.
+    """
+    await session.fetch_rows(_END_CHOICE, {"tenant": tenant_id, "index": index_id})
+
+
 def _build_index(kb: KnowledgeBaseView, embedder: Embedder) -> SearchIndex:
     """Return the next generation with the multilingual model; chunks that are too large for it become smaller."""
     max_tokens = min(kb.chunking.max_tokens, embedder.max_tokens - embedder.special_tokens)
@@ -100,4 +111,5 @@ select count(*) as total,
   from (select warnings from document
          where tenant_id = :tenant and kb_id = :kb and live_version is not null limit :limit::int) d""")
 _END_CHOICE = parse_statement(f"""
-update search_index set settings = settings - '{AUTOMATIC_MODEL}' where tenant_id = :tenant and id = :index""")  # noqa: S608
+update search_index set settings = settings - '{AUTOMATIC_MODEL}'
+ where tenant_id = :tenant and id = :index and settings ? '{AUTOMATIC_MODEL}'""")  # noqa: S608

@@ -23,6 +23,7 @@ from app.ingestion.embedding import TokenUsage, record_usage
 from app.ingestion.repository import IndexedDocument, IngestionRepository
 from app.ingestion.version_repository import VersionRepository
 from app.jobs.queue import JobQueue
+from app.knowledge_bases.model_choice import end_model_choice
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import IndexMismatch, KnowledgeBaseNotFound, KnowledgeBaseView
@@ -149,6 +150,8 @@ class ImportService:
         async with self.db.transaction() as session:
             location = (self.db.tenant_id, kb.row.id, kb.index.id)
             await TransferRepository(session, *location).seed_average_length(manifest.average_length)
+            # The service keeps the model of the archive. Otherwise the rest of the archive would no longer match.
+            await end_model_choice(session, self.db.tenant_id, kb.index.id)
             return await self.knowledge_bases.find_in_session(session, kb.row.name)
 
     async def _import_document(

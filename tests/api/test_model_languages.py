@@ -286,3 +286,21 @@ def test_auto_language_after_cancel_or_rollback_does_not_move_again(tenant: Tena
     assert list_codes(tenant.add_text(TEXTS["french"], kb="auto")) == [CODE]
     found = read_kb(tenant, "auto")
     assert (found["embedding"]["model"], found["reindex"]) == (ENGLISH_MODEL, None)
+
+
+def test_auto_language_with_an_imported_archive_keeps_its_model(tenant: Tenant) -> None:
+    """Otherwise the rest of the archive, or its next version, could not be imported."""
+    create_kb(tenant, "source", language="auto", embedding={"model": ENGLISH_MODEL})
+    tenant.add_text(TEXTS["spanish"], kb="source")
+    archive = tenant.admin.get("/v1/knowledge-bases/source/export").raise_for_status().content
+    create_kb(tenant, "copy", language="auto")
+    create_kb(tenant, "auto", language="auto")
+    headers = {"Content-Type": "application/x-tar"}
+    path = "/v1/knowledge-bases/copy/import"
+    assert tenant.admin.post(path, content=archive, headers=headers).json()["documents"] == 1
+    for name in ("copy", "auto"):
+        assert list_codes(tenant.add_text(TEXTS["german"], kb=name)) == [CODE]
+    wait_for_model(tenant, "auto", MULTILINGUAL_MODEL)
+    found = read_kb(tenant, "copy")
+    assert (found["embedding"]["model"], found["reindex"]) == (ENGLISH_MODEL, None)
+    assert tenant.admin.post(path, content=archive, headers=headers).status_code == 200
