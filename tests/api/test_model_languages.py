@@ -288,7 +288,7 @@ def test_auto_language_after_cancel_or_rollback_does_not_move_again(tenant: Tena
     assert (found["embedding"]["model"], found["reindex"]) == (ENGLISH_MODEL, None)
 
 
-def test_auto_language_with_an_imported_archive_keeps_its_model(tenant: Tenant) -> None:
+def test_auto_language_with_an_imported_archive_does_not_move(tenant: Tenant) -> None:
     """Otherwise the rest of the archive, or its next version, could not be imported."""
     create_kb(tenant, "source", language="auto", embedding={"model": ENGLISH_MODEL})
     tenant.add_text(TEXTS["spanish"], kb="source")

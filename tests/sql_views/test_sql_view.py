@@ -191,7 +191,7 @@ def test_sql_view_invalid_name_is_422(tenant: Tenant, collection: str) -> None:
     assert found["errors"][0]["loc"] == ["body", "collection"]
 
 
-def test_sql_view_keeps_the_model_that_its_platform_was_configured_with(tenant: Tenant) -> None:
+def test_sql_view_of_auto_language_does_not_move_to_another_model(tenant: Tenant) -> None:
     """The service chooses no other model: its vectors may have the same dimensions, so that no error would appear."""
     german = "Die Kündigungsfrist für die Wohnung beträgt drei Monate, und der Mieter muss einen Brief senden."
     for name in ("published", "plain"):
