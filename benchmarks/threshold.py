@@ -96,8 +96,8 @@ class CalibratedSet:
         lists, cosines, span = self.ranked_lists[question], self.cosines[question], self.cosine_span
         fused: dict[int, float] = defaultdict(float)
         for dense, lexical in lists:
-            known = {index: float(cosines[index]) for index, _ in lexical} | dict(dense)
-            for index, score in scale_cosines(known, span).items():
+            own_cosines = {index: float(cosines[index]) for index, _ in lexical} | dict(dense)
+            for index, score in scale_cosines(own_cosines, span).items():
                 fused[index] += dense_weight * score / len(lists)
             for index, score in scale_range(dict(lexical)).items():
                 fused[index] += (1 - dense_weight) * score / len(lists)

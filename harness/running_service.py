@@ -224,6 +224,7 @@ def run_service(
     runner.started.wait(60)
     if runner.failures or runner.service is None:
         thread.join(5)
+        listening.close()
         raise runner.failures[0] if runner.failures else TimeoutError("the service did not start")
     try:
         yield runner.service

@@ -52,7 +52,7 @@ COMMANDS = {
     "jobs": ("app.cli.client.jobs:app", "List documents in ingestion and failed documents, and retry them."),
     "keys": ("app.cli.client.keys:app", "List, create, rotate and revoke the API keys of a tenant."),
     "tenants": ("app.cli.client.tenants:app", "List, create, change and delete tenants, with the operator key."),
-    "models": ("app.cli.models:app", "Download the weights of the embedded embedding model."),
+    "models": ("app.cli.models:app", "List, download and check the local embedding models."),
 }
 
 

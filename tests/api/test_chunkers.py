@@ -65,4 +65,4 @@ def test_capabilities_list_chunker_options(tenant: Tenant) -> None:
     assert found.keys() == CHUNKERS.keys()
     assert found["semantic"]["properties"]["options"]["properties"]["percentile"]["default"] == 90
     assert found["headered"]["properties"]["options"]["properties"] == {}
-    assert found["headered"]["properties"]["max_tokens"]["default"] == 170
+    assert found["headered"]["properties"]["max_tokens"]["default"] is None

@@ -39,7 +39,7 @@ class SearchOptions(TypedDict, total=False):
     expand: Literal["none", "window", "section", "parent"]
     expand_options: Mapping[str, Any]
     rerank: bool
-    repeat: Literal["demote", "exclude", "allow"]  # results whose text already stands in messages
+    repeat: Literal["demote", "exclude", "allow"]  # results whose text is in messages already
     return_vectors: bool
     explain: bool
     timeout_seconds: float
