@@ -27,13 +27,14 @@ class WebhookDeliverer:
     sender: WebhookSender
     settings: WebhookSettings
 
-    async def deliver(self, tenant_id: UUID, delivery_id: UUID, *, is_last: bool) -> None:
+    async def deliver(self, tenant_id: UUID, delivery_id: UUID, *, is_last: bool, is_replay: bool = False) -> None:
         """Send one attempt of a delivery, and store the outcome.
 
         Args:
             tenant_id: Tenant of the webhook.
             delivery_id: ID of the delivery.
             is_last: Whether the job queue makes no further attempt.
+            is_replay: Whether a caller asked to send the delivery again, whatever its status.
 
         Raises:
             DeliveryFailed: The attempt failed, and another attempt follows.
@@ -41,7 +42,7 @@ class WebhookDeliverer:
         """
         async with self.database.transaction(tenant_id) as session:
             repository = WebhookRepository(session, tenant_id)
-            due = await repository.load_due(delivery_id)
+            due = await repository.load_due(delivery_id, is_replay=is_replay)
             if due is None:
                 return
             if not due.enabled:

@@ -98,9 +98,19 @@ class WebhookRepository:
         row = await self.session.fetch_row(_REQUEUE, values)
         return None if row is None else _to_delivery(row)
 
-    async def load_due(self, delivery_id: UUID) -> DueDelivery | None:
-        """Return a pending delivery with URL and secrets; None if it is not pending, or its tenant is being deleted."""
-        row = await self.session.fetch_row(_DUE, {"tenant": self.tenant_id, "id": delivery_id})
+    async def load_due(self, delivery_id: UUID, *, is_replay: bool = False) -> DueDelivery | None:
+        """Return a delivery with URL and secrets.
+
+        Args:
+            delivery_id: ID of the delivery.
+            is_replay: Whether a delivery that is not pending is returned too. An attempt that was running at the time
+                of the replay stores its outcome later.
+
+        Returns:
+            The delivery; None if it is not pending, or its tenant is being deleted.
+        """
+        values = {"tenant": self.tenant_id, "id": delivery_id, "is_replay": is_replay}
+        row = await self.session.fetch_row(_DUE, values)
         if row is None:
             return None
         former = [] if row["former_secret"] is None else [row["former_secret"]]
@@ -219,7 +229,7 @@ select {_DELIVERY_COLUMNS}, w.id as webhook_id, w.url, w.enabled, w.secret,
   from webhook_delivery d
   join webhook w on w.tenant_id = d.tenant_id and w.id = d.webhook_id
   join tenant t on t.id = d.tenant_id and t.deleted_at is null
- where d.tenant_id = :tenant and d.id = :id and d.status = 'pending'""")  # noqa: S608
+ where d.tenant_id = :tenant and d.id = :id and (:is_replay::boolean or d.status = 'pending')""")  # noqa: S608
 _RECORD_OUTCOME = parse_statement(f"""
 update webhook_delivery
    set status = :status, attempts = attempts + :tried, response_status = :response, reason = :reason,

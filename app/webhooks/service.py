@@ -186,7 +186,7 @@ class WebhookService:
             delivery = await repository.requeue(webhook_id, delivery_id)
             if delivery is None:
                 raise DeliveryNotFound
-            await self._enqueue(session, delivery)
+            await self._enqueue(session, delivery, is_replay=True)
             await self._record(session, AuditAction.WEBHOOK_REPLAY, webhook_id)
         return delivery
 
@@ -196,8 +196,8 @@ class WebhookService:
             raise WebhookDisabled
         return repository
 
-    async def _enqueue(self, session: Session, delivery: Delivery) -> None:
-        payload = {"delivery": str(delivery.id)}
+    async def _enqueue(self, session: Session, delivery: Delivery, *, is_replay: bool = False) -> None:
+        payload = {"delivery": str(delivery.id)} | ({"replay": True} if is_replay else {})
         await self.queue.enqueue(
             session, SEND_WEBHOOK_JOB, tenant_id=self.db.tenant_id, payload=payload, priority=INTERACTIVE
         )

@@ -329,9 +329,11 @@ async def drop_search_index(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def send_webhook(context: JobContext, job: ClaimedJob) -> None:
-    """Send a delivery to its webhook. Payload: ``delivery``."""
+    """Send a delivery to its webhook. Payload: ``delivery``, and ``replay`` if a caller asked to send it again."""
     is_last = job.attempts >= job.max_attempts
-    await context.webhook_deliverer.deliver(job.tenant_id, UUID(job.payload["delivery"]), is_last=is_last)
+    await context.webhook_deliverer.deliver(
+        job.tenant_id, UUID(job.payload["delivery"]), is_last=is_last, is_replay=bool(job.payload.get("replay"))
+    )
 
 
 async def reconcile_sql_view(context: JobContext, job: ClaimedJob) -> None:

@@ -45,12 +45,14 @@ async def rows(workshop: Workshop) -> list[asyncpg.Record]:
     return list(await workshop.owner.fetch("select * from webhook_delivery order by created_at, id"))
 
 
-async def attempt(workshop: Workshop, row: asyncpg.Record, *, is_last: bool = False, **settings: Any) -> None:
+async def attempt(
+    workshop: Workshop, row: asyncpg.Record, *, is_last: bool = False, is_replay: bool = False, **settings: Any
+) -> None:
     """Run the job of a delivery, as the worker does, at any time."""
     resources = workshop.resources
     made = resources.settings.webhooks.model_copy(update=settings)
     delivering = WebhookDeliverer(resources.database, resources.webhook_sender, made)
-    await delivering.deliver(row["tenant_id"], row["id"], is_last=is_last)
+    await delivering.deliver(row["tenant_id"], row["id"], is_last=is_last, is_replay=is_replay)
 
 
 async def awaken(workshop: Workshop) -> None:
@@ -80,6 +82,26 @@ async def test_worker_sends_due_deliveries(
     # A receiver orders events by their times: two concurrent deliveries may arrive in any order.
     assert [name for _, name in sent] == ["one", "two", "three"]
     assert len({one.id for one in receiver.received}) == 3
+
+
+async def test_replay_during_an_attempt_is_sent(
+    workshop: Workshop, services: TenantServices, receiver: WebhookReceiver
+) -> None:
+    """The attempt stores its success after the replay was requested, and before the job of the replay runs."""
+    webhook = await listening(services, receiver)
+    await create(services, "one")
+    (row,) = await rows(workshop)
+    await services.webhooks.replay(webhook.id, row["id"])
+    await attempt(workshop, row)
+    await attempt(workshop, row)
+    assert len(receiver.received) == 1
+    await attempt(workshop, row, is_replay=True)
+    assert len({one.id for one in receiver.received}) == 1
+    assert len(receiver.received) == 2
+    async with workshop.working():
+        await until(lambda: all_done(workshop))
+    assert len(receiver.received) == 3
+    assert [row["status"] for row in await rows(workshop)] == ["delivered"]
 
 
 def time_and_name(request: ReceivedWebhook) -> tuple[str, str]:
