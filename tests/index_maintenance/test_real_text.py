@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # short enough for one chunk each
 LONGEST = 400
 PASSAGES = 400
-IDENTIFIER = re.compile(r"\w+(?:[-_./]\w+)+|[a-z]+[A-Z]\w+")
+IDENTIFIER = re.compile(r"\b\w+(?:[-_./]\w+)+|\b[a-z]+[A-Z]\w+")
 SENTENCE = re.compile(r"[A-Z][^.:|`]{60,300}\.")
 
 
