@@ -103,8 +103,8 @@ class WebhookRepository:
 
         Args:
             delivery_id: ID of the delivery.
-            is_replay: Whether a delivery that is not pending is returned too. An attempt that was running at the time
-                of the replay stores its outcome later.
+            is_replay: Whether a delivery that is not pending is returned too. An earlier attempt may still have been
+                running when the replay was requested, and have stored its success afterwards.
 
         Returns:
             The delivery; None if it is not pending, or its tenant is being deleted.

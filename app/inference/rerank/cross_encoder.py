@@ -1,7 +1,7 @@
 """Cross-encoder in ONNX format: a model that reads a query and a text together, and gives one logit for the pair.
 
-The score is the sigmoid of the logit, from 0 to 1. A model with two labels gives two logits. Its score is the softmax
-of the second label, which is the sigmoid of the difference of the second and the first logit.
+The score is the sigmoid of the logit, from 0 to 1. A model with two labels gives two logits. Its score is the
+probability of the second label: the sigmoid of the second logit minus the first.
 """
 
 import math
