@@ -98,7 +98,9 @@ class TenantRepository:
                 text(f"select from {table} where tenant_id = :id for update"),
                 {"id": tenant_id},
             )
-        for table in ("term_document_frequency", "index_totals", "private_frequency"):
+        for table in (
+            "term_document_frequency", "index_totals", "private_frequency", "entity", "private_entity_frequency"
+        ):  # fmt: skip
             await self.session.execute(text(f"delete from {table} where tenant_id = :id"), {"id": tenant_id})  # noqa: S608
         await self.session.execute(delete(TenantRow).where(TenantRow.id == tenant_id))
 

@@ -159,6 +159,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
                 "index_totals",
                 "private_frequency",
                 "search_index",
+                *("chunk_entity", "entity", "entity_alias", "private_entity_frequency", "relation"),
             )
         ),
         *(
@@ -203,6 +204,7 @@ async def test_grants_are_the_listed_ones(owner: asyncpg.Connection) -> None:
                 "index_totals",
                 "private_frequency",
                 "search_index",
+                *("chunk_entity", "entity", "entity_alias", "private_entity_frequency", "relation"),
             )
         },
         (CONTROL, "tenant"): ["SELECT"],

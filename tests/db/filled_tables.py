@@ -29,6 +29,7 @@ VALUES: Mapping[str, object] = {
     "prompt_version.prompt": "rewrite",
     "sql_view.content_key": "content",
     "sql_view.verifier": "SCRAM-SHA-256$4096:" + "a" * 90,
+    "entity_alias.target_key": 2,
     "dim": 3,
 }
 BY_TYPE: Mapping[str, object] = {
@@ -47,6 +48,8 @@ BY_TYPE: Mapping[str, object] = {
     "halfvec": "[1,2,3]",
     "sparsevec": "{1:0.5}/10",
     "_int4": [1, 2],
+    "_int2": [1, 2],
+    "_text": ["text"],
     "_uuid": [uuid.UUID(int=7)],
 }
 

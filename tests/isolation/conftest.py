@@ -32,6 +32,14 @@ PASSING = (
     "insert into deletion (tenant_id, id, kb_id, documents, chunks) values ($1, $2, $2, 1, 1)",
     "insert into chat (tenant_id, chat_id, user_id) values ($1, $2::uuid::text, 'a user')",
     "insert into private_frequency values ($1, $2, $2, 1, 1)",
+    "insert into chunk_entity select tenant_id, index_id, id, $2, '{1}', '{1}', '{a name}', 'n' from chunk"
+    " where tenant_id = $1 limit 1 on conflict do nothing",
+    "insert into entity values ($1, $2, 1, 1, 0, 'a name')",
+    "insert into private_entity_frequency values ($1, $2, $2, 1, 1)",
+    "insert into entity_alias (tenant_id, kb_id, id, key, target_key) select $1, id, $2, 1, 2 from knowledge_base"
+    " where tenant_id = $1 limit 1",
+    "insert into relation select tenant_id, index_id, id, 99, 1, 2, 'knows', 0, 1, 'test' from chunk"
+    " where tenant_id = $1 and id <> $2 limit 1",
     "insert into rate_bucket values ($1, $2, 1, 1, now())",
     "insert into row_allowance (tenant_id, quota) values ($1, $2::uuid::text)",
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",

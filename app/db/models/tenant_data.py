@@ -61,6 +61,7 @@ class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
 
     ``identity`` names the embedding model and the analyzer of the generation. The service refuses queries with another
     identity. One generation is live. A second one can be building, and the previous one is kept for a rollback.
+    ``graph`` has the settings of the entity extraction that built the graph; null if there is no graph.
     """
 
     __tablename__ = "search_index"
@@ -100,6 +101,7 @@ class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
     documents_done: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     documents_total: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     languages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
+    graph: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
 
 
 class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
