@@ -3,7 +3,7 @@ alter table search_index add column graph jsonb;
 
 -- The entities of a chunk: distinct keys, and for each key a count, a name and a kind. The count says how often the chunk
 -- names the entity, and names has the entity as the chunk writes it. kinds has one letter for each key: t title,
--- s source name, h heading, n name, i identifier, q quoted name, m metadata, g given with the chunk. The letter x marks an
+-- s source name, h heading, n name, i identifier. q is a quoted name, m metadata, g given with the chunk. x marks an
 -- entity of another extractor or of a model, whose type is in types. A key is the 32-bit hash of the normalised name,
 -- salted with the knowledge base, so that no worker allocates keys. No second btree may begin with
 -- (tenant_id, index_id), see chunk_embedding.
