@@ -1,0 +1,1 @@
+"""Graph of chunks and the entities that they name."""
