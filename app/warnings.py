@@ -184,6 +184,7 @@ class WarningCode(StrEnum):
     # SQL views.
     EMBEDDED_MODEL = "embedded_model", "Only a platform with the local model can embed queries for the view."
     NO_TLS = "no_tls", "Connections to the view may be unencrypted."
+    PROVIDER_ASSUMED = "provider_assumed", "The provider of the embedding model is a guess."
     QUERY_PREFIX = "query_prefix", "The platform must put a prefix before each query."
 
 

@@ -46,3 +46,11 @@ class SqlViewSettings(SettingsGroup):
         "CARREL_DATABASE_URL, else `prefer`; the embedded database has `disable`.",
         read_by="API",
     )
+    embedding_provider: str | None = env_field(
+        "SQL_VIEW_PROVIDER",
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        description="Provider of the embedding model on agent platforms, in the connection details as "
+        "`provider/model`. If it is not set, `local` for a model that runs in the service, else `openai`.",
+        read_by="API",
+    )

@@ -13,6 +13,7 @@ from app.jobs.queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
+from app.sql_views.connection_info import ConnectionOptions
 from app.sql_views.passwords import compute_scram_verifier, generate_password
 from app.sql_views.repository import SqlViewRepository
 from app.sql_views.types import (
@@ -28,6 +29,7 @@ from app.sql_views.types import (
 )
 
 RECONCILE_SQL_VIEW_JOB = "reconcile_sql_view"
+_DEFAULT_OPTIONS = ConnectionOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +94,12 @@ class SqlViewService:
             await self._record(session, AuditAction.SQL_VIEW_CREATE, sql_view_id, kb.row.id)
             return self._to_details(_require_sql_view(await repository.find()), kb), password
 
-    async def get(self, reference: str) -> SqlViewDetails:
+    async def get(self, reference: str, options: ConnectionOptions = _DEFAULT_OPTIONS) -> SqlViewDetails:
         """Return the SQL view of a knowledge base.
 
         Args:
             reference: Name or id of the knowledge base.
+            options: Choices for the connection block.
 
         Returns:
             The SQL view.
@@ -109,9 +112,8 @@ class SqlViewService:
         self.knowledge_bases.require_unrestricted_key()
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
-            return self._to_details(
-                _require_sql_view(await SqlViewRepository(session, self.db.tenant_id, kb.row.id).find()), kb
-            )
+            stored = await SqlViewRepository(session, self.db.tenant_id, kb.row.id).find()
+            return self._to_details(_require_sql_view(stored), kb, options)
 
     async def revoke(self, reference: str) -> None:
         """Revoke the SQL view of a knowledge base, if it has one.
@@ -139,8 +141,22 @@ class SqlViewService:
     async def _record(self, session: Session, action: AuditAction, sql_view_id: UUID, kb_id: UUID) -> None:
         await self.knowledge_bases.record_event(session, AuditEvent(action, [sql_view_id], kb_id))
 
-    def _to_details(self, stored: StoredSqlView, kb: KnowledgeBaseView) -> SqlViewDetails:
-        return SqlViewDetails(stored, SqlViewNames(stored.id).login, self.address, kb.index.identity, kb.index.dim)
+    def _to_details(
+        self, stored: StoredSqlView, kb: KnowledgeBaseView, options: ConnectionOptions = _DEFAULT_OPTIONS
+    ) -> SqlViewDetails:
+        names = SqlViewNames(stored.id)
+        return SqlViewDetails(
+            stored,
+            names.login,
+            names.schema,
+            self.address,
+            kb.index.identity,
+            kb.index.dim,
+            kb.row.name,
+            kb.row.enforced_metadata,
+            kb.retrieval.get_version_numbers()["answer"],
+            options,
+        )
 
 
 async def request_reconcile(session: Session, queue: JobQueue, tenant_id: UUID, sql_view_id: UUID, kb_id: UUID) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -12,6 +12,7 @@ from app.errors import ConflictError, NotFoundError
 from app.inference.embedding import EmbeddingIdentity
 from app.inference.embedding.local_models import is_local
 from app.settings import SqlViewSettings
+from app.sql_views.connection_info import ConnectionOptions, build_prompt_reference, choose_provider
 from app.warnings import ServiceWarning, WarningCode
 
 COLLECTION_PATTERN = r"^[a-z_][a-z0-9_]{0,62}$"
@@ -47,12 +48,16 @@ class SqlViewUnsupported(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionAddress:
-    """Address of the database for readers of SQL views."""
+    """Address of the database for readers of SQL views.
+
+    ``provider`` is the provider of the embedding model on the platform, or None if the settings name none.
+    """
 
     host: str
     port: int
     database: str
     sslmode: str
+    provider: str | None = None
 
     @classmethod
     def from_settings(cls, settings: SqlViewSettings, database_url: str, *, is_embedded: bool) -> Self:
@@ -73,6 +78,7 @@ class ConnectionAddress:
             settings.port or parts.port or DEFAULT_PORT,
             settings.database or unquote(parts.path.strip("/")),
             settings.sslmode or ("disable" if is_embedded else options.get("sslmode", "prefer")),
+            settings.embedding_provider,
         )
 
 
@@ -91,22 +97,43 @@ class StoredSqlView:
 
 @dataclass(frozen=True, slots=True)
 class SqlViewDetails:
-    """A SQL view with the connection details that an agent platform needs to read it."""
+    """A SQL view with the connection details that an agent platform needs to read it.
+
+    Attributes:
+        stored: The stored SQL view.
+        login: Database role that reads the view.
+        schema: Schema of the view.
+        address: Address of the database.
+        identity: Embedding model of the live search index, and the analyzer.
+        dim: Number of dimensions of the vectors.
+        knowledge_base: Name of the knowledge base.
+        metadata_filter: Metadata that every row has.
+        answer_prompt_version: Version of the answer prompt of the knowledge base; None without one.
+        options: Choices of the caller for the connection block.
+    """
 
     stored: StoredSqlView
     login: str
+    schema: str
     address: ConnectionAddress
     identity: Mapping[str, Any]
     dim: int
+    knowledge_base: str
+    metadata_filter: Mapping[str, Any] = field(default_factory=dict)
+    answer_prompt_version: int | None = None
+    options: ConnectionOptions = field(default_factory=ConnectionOptions)
 
     @property
     def warnings(self) -> Sequence[ServiceWarning]:
-        """Warnings about query vectors that need a local model or a prefix, and about connections without TLS."""
+        """Warnings about query vectors that need a local model or a prefix, a guessed provider, and missing TLS."""
         identity = EmbeddingIdentity.from_index_identity(self.identity)
         result = []
         if is_local(identity.model, identity.precision):
             message = f"The vectors are from the local model {identity.model}. A platform needs it to embed queries."
             result.append(ServiceWarning(WarningCode.EMBEDDED_MODEL, message))
+        if self._is_provider_guessed:
+            message = f"The provider of {identity.model} is a guess. Send provider, or set CARREL_SQL_VIEW_PROVIDER."
+            result.append(ServiceWarning(WarningCode.PROVIDER_ASSUMED, message))
         if identity.query_prefix:
             message = f"The platform must prepend {identity.query_prefix!r} to each query that it embeds."
             result.append(ServiceWarning(WarningCode.QUERY_PREFIX, message))
@@ -117,19 +144,33 @@ class SqlViewDetails:
 
     @property
     def connection_info(self) -> dict[str, Any]:
-        """Connection block for the platform's configuration."""
+        """Connection block for the platform's configuration. The password is a reference to a variable."""
+        provider, _ = self._provider
         return {
             "type": "pgvector",
             "hostname": self.address.host,
             "port": self.address.port,
             "user": self.login,
+            "password": f"${{{self.options.password_variable}}}",
             "dbname": self.address.database,
             "sslmode": self.address.sslmode,
-            "collection": self.stored.collection,
+            "collection": f"{self.schema}.{self.stored.collection}",
             "content_key": self.stored.content_key,
-            "embedding_model": self.identity["model"],
+            "metadata_filter": {**self.options.metadata_filter, **self.metadata_filter},
+            "embedding_model": f"{provider}/{self.identity['model']}",
             "embedding_dimensions": self.dim,
+            "top_k": self.options.top_k,
+            "prompt": build_prompt_reference(self.options, self.knowledge_base, self.answer_prompt_version),
         }
+
+    @property
+    def _is_provider_guessed(self) -> bool:
+        return self._provider[1]
+
+    @property
+    def _provider(self) -> tuple[str, bool]:
+        identity = EmbeddingIdentity.from_index_identity(self.identity)
+        return choose_provider(self.options, self.address.provider, identity)
 
 
 def build_default_view_name(name: str) -> str:

@@ -32,7 +32,7 @@ PLAIN_FIELDS = frozenset(
     repeat exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens compress
-    collection content_key
+    collection content_key provider password_variable prompt_id prompt_version base_url api_key_variable
     kind source url method params headers body items score response domains secret
     jsonrpc retrieval_setting logical_operator comparison_operator
     after before order filter purpose expires_after expires_after[anchor] expires_after[seconds] anchor days
@@ -136,6 +136,8 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
     f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (RequestTemplate(),),
     f"POST {KB}/sql-view": (RequestTemplate(), RequestTemplate(json={"collection": "found", "content_key": "body"})),
     f"GET {KB}/sql-view": (RequestTemplate(needs=("sql_view",)),),
+    f"GET {KB}/external-search": (RequestTemplate(), RequestTemplate(query={"base_url": "https://found.example"})),
+    "GET /v1/agents/{agent_id}/external-search": (RequestTemplate(),),
     f"DELETE {KB}/sql-view": (RequestTemplate(needs=("sql_view",)),),
     f"POST {KB}/reindex": (RequestTemplate(), RequestTemplate(json={"chunking": {"max_tokens": 100}})),
     f"POST {KB}/import": (RequestTemplate(archive=True),),

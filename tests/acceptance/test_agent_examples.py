@@ -134,10 +134,11 @@ def test_agentic_turn_invalid_tool_call_gets_no_results(
 
 def test_manifest_of_page_is_enough_for_a_caller(rental: Tenant) -> None:
     (block,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    manifest = yaml.safe_load(block)["retrieval"]
+    manifest = yaml.safe_load(block)
     assert manifest["type"] == "external"
     assert manifest["timeout_seconds"] == static_retrieval.SECONDS
-    url = manifest["url"].replace("https://carrel.example.com", rental.service.url)
+    assert manifest["hostname"] == "https://carrel.example.com"
+    url = rental.service.url + manifest["path"]
     said = [
         {"role": "customer", "content": "What's your cancellation policy?"},
         {"role": "agent", "content": "Free cancellation up to 24 hours before pickup."},

@@ -56,6 +56,8 @@ NEEDED = {
     f"GET {KB}/prompts": ADMIN,
     f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": ADMIN,
     f"GET {KB}/sql-view": ADMIN,
+    f"GET {KB}/external-search": ADMIN,
+    "GET /v1/agents/{agent_id}/external-search": ADMIN,
     f"POST {KB}/sql-view": ADMIN,
     f"DELETE {KB}/sql-view": ADMIN,
     f"POST {KB}/reindex": ADMIN,

@@ -57,8 +57,9 @@ def test_sql_view_platform_retriever_finds_nearest_rows(tenant: Tenant) -> None:
         return kind, bodies[0], bodies[1]
 
     assert asyncio.run(retrieve()) == ("halfvec(384)", [OTTER, HERON], [HERON])
+    schema = published.connection["user"].replace("carrel_sql_view_", "sql_view_")
     assert published.connection == {
-        **published.connection, "type": "pgvector", "collection": "animals", "content_key": "content",
+        **published.connection, "type": "pgvector", "collection": f"{schema}.animals", "content_key": "content",
         "embedding_dimensions": 384, "sslmode": "disable", "hostname": "127.0.0.1",
     }  # fmt: skip
 
@@ -68,7 +69,9 @@ def test_sql_view_reply_warns_and_returns_password_once(tenant: Tenant) -> None:
     assert {one["code"] for one in made["warnings"]} == {"embedded_model", "no_tls"}
     read = tenant.admin.get(PATH)
     assert made["password"] not in read.text
-    assert read.json()["connection"] == {**made["connection"], "collection": "kb_default", "content_key": "body"}
+    assert read.json()["connection"] == made["connection"]
+    assert made["connection"]["collection"].endswith(".kb_default")
+    assert made["connection"]["content_key"] == "body"
     assert_problem(tenant.admin.post(PATH), 409, "sql_view_exists")
 
 

@@ -59,8 +59,8 @@ def test_connection_address_setting_overrides_database_url(
         ("bge-small-en-v1.5", "int8", ["embedded_model"]),
         ("all-MiniLM-L6-v2", "fp32", ["embedded_model"]),
         ("my-model@0123456789ab", "onnx-cls", ["embedded_model"]),
-        ("all-MiniLM-L6-v2", "remote", []),
-        ("text-embedding-3-small", "remote", []),
+        ("all-MiniLM-L6-v2", "remote", ["provider_assumed"]),
+        ("text-embedding-3-small", "remote", ["provider_assumed"]),
     ],
 )
 def test_warnings_only_a_local_model_has_the_warning_of_local_models(
@@ -69,5 +69,5 @@ def test_warnings_only_a_local_model_has_the_warning_of_local_models(
     stored: Any = None
     identity = asdict(EmbeddingIdentity(model, 384, precision, "", ""))
     address = ConnectionAddress("db.local", 5432, "carrel", "verify-full")
-    details = SqlViewDetails(stored, "login", address, identity, 384)
+    details = SqlViewDetails(stored, "login", "schema", address, identity, 384, "handbook")
     assert [warning.code for warning in details.warnings] == codes

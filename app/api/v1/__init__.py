@@ -12,7 +12,7 @@ from app.api.v1.documents import chunks, deletions, document_events, documents, 
 from app.api.v1.documents.preview import TextPreviewRequest
 from app.api.v1.documents.upload_schemas import TextDocumentCreate
 from app.api.v1.knowledge_bases import knowledge_bases, prompts, reindex, sql_view, transfers
-from app.api.v1.search import agent_search, search
+from app.api.v1.search import agent_search, external_search, search
 
 # With this placeholder, FastAPI adds no response 422 to the OpenAPI document. ``app.api.api_docs`` replaces the
 # placeholder by one response per status.
@@ -30,6 +30,7 @@ _ROUTE_MODULES = (
     transfers,
     sql_view,
     agents,
+    external_search,
     prompts,
     uploads,
     documents,

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from app.cli.client import sql_view
-from app.cli.client.options import AsJson, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
-from app.cli.client.output import print_item, print_list
+from app.cli.client.options import AsJson, AsYaml, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
+from app.cli.client.output import print_item, print_list, print_yaml
 
 app = typer.Typer(help="List, create, change, reindex and delete knowledge bases.", no_args_is_help=True)
 app.add_typer(sql_view.app, name="sql-view")
@@ -103,3 +103,26 @@ def delete(name: Name, yes: Yes = False, as_json: AsJson = False, url: Url = Non
     with open_client(url, key) as client:
         deletion = client.knowledge_bases.delete(name)
     print_item({"deletion": deletion}, as_json=as_json)
+
+
+@app.command("external-search")
+def show_external_search(
+    name: Name,
+    base_url: Annotated[
+        str | None, typer.Option(help="Address at which the platform reaches the service. Default: the --url.")
+    ] = None,
+    as_json: AsJson = False,
+    as_yaml: AsYaml = False,
+    url: Url = None,
+    key: Key = None,
+) -> None:
+    """Show the block with which an agent platform searches a knowledge base by the external-search contract.
+
+    Example: carrel kb external-search handbook --yaml --base-url https://carrel.example.com
+    """
+    with open_client(url, key) as client:
+        result = client.knowledge_bases.get_external_search(name, **drop_unset(base_url=base_url))
+    if as_yaml:
+        print_yaml(result)
+    else:
+        print_item(result, as_json=as_json)

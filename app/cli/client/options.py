@@ -16,6 +16,7 @@ Url = Annotated[
 ]
 Key = Annotated[str | None, typer.Option(help="API key. Default: CARREL_API_KEY, else the key in the data directory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+AsYaml = Annotated[bool, typer.Option("--yaml", help="Print the block for a platform's configuration as YAML.")]
 Kb = Annotated[str, typer.Option("--kb", help="Name or ID of the knowledge base.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 # Exit status of a command: the service refused the request, or the command could not send it.

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import typer
+import yaml
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -13,6 +14,12 @@ from rich.table import Table
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     typer.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_yaml(block: Mapping[str, Any]) -> None:
+    """Print a block for a configuration file as YAML. Fields that are None are left out."""
+    fields = {name: value for name, value in block.items() if value is not None}
+    typer.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True), nl=False)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:

@@ -19,6 +19,7 @@ from carrel_client.types import (
     Document,
     DocumentFilters,
     DocumentOptions,
+    ExternalSearch,
     ImportCounts,
     KnowledgeBase,
     Me,
@@ -245,9 +246,20 @@ class KnowledgeBases:
         view = self._client.post("knowledge-bases", knowledge_base, "sql-view", body=body)
         return cast(NewSqlView, view)
 
-    def get_sql_view(self, knowledge_base: str) -> SqlView:
-        """Return the SQL view of a knowledge base, without the password."""
-        return cast(SqlView, self._client.get("knowledge-bases", knowledge_base, "sql-view"))
+    def get_sql_view(self, knowledge_base: str, **options: Any) -> SqlView:
+        """Return the SQL view of a knowledge base, without the password.
+
+        ``options`` are fields of the connection block, such as ``provider`` and ``top_k``.
+        """
+        return cast(SqlView, self._client.get("knowledge-bases", knowledge_base, "sql-view", params=options))
+
+    def get_external_search(self, knowledge_base: str, **options: Any) -> ExternalSearch:
+        """Return the configuration block with which an agent platform searches a knowledge base.
+
+        ``options`` are ``base_url`` and ``api_key_variable``.
+        """
+        block = self._client.get("knowledge-bases", knowledge_base, "external-search", params=options)
+        return cast(ExternalSearch, block)
 
     def delete_sql_view(self, knowledge_base: str) -> None:
         """Delete the SQL view and its database role, if the SQL view exists. The view is empty immediately."""
@@ -487,6 +499,17 @@ class Agents:
     def get(self, agent_id: str) -> dict[str, Any]:
         """Return the binding of one agent."""
         return cast(dict[str, Any], self._client.get("agents", agent_id))
+
+    def update(self, agent_id: str, **changes: Any) -> dict[str, Any]:
+        """Change settings of the binding of an agent."""
+        return cast(dict[str, Any], self._client.patch("agents", agent_id, body=changes))
+
+    def get_external_search(self, agent_id: str, **options: Any) -> ExternalSearch:
+        """Return the configuration block with which the agent's platform searches.
+
+        ``options`` are ``base_url`` and ``api_key_variable``.
+        """
+        return cast(ExternalSearch, self._client.get("agents", agent_id, "external-search", params=options))
 
     def unbind(self, agent_id: str) -> None:
         """Delete the binding of an agent."""

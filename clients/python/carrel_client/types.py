@@ -268,6 +268,19 @@ class NewSqlView(SqlView):
     password: str
 
 
+class ExternalSearch(TypedDict):
+    """Configuration block of an agent platform that calls the external-search contract."""
+
+    type: Literal["external"]
+    hostname: str
+    port: int
+    path: str
+    api_key: str
+    top_k: int
+    max_messages: int
+    timeout_seconds: float
+
+
 class ApiKey(TypedDict):
     """API key without its secret."""
 
