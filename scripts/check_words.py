@@ -28,7 +28,7 @@ EXEMPT_DIRECTORIES = ("app/api/api_docs/static/", "samples/", "LICENSE", "script
 # String literals there are inputs and expected outputs, not messages.
 DATA_DIRECTORIES = (
     "tests/", "harness/", "proofs/", "benchmarks/", "scripts/", "migrations/", "app/lexical/stop_words.py",
-    "app/lexical/function_words.py",
+    "app/lexical/function_words.py", "app/graph/extraction/word_lists.py",
 )  # fmt: skip
 # Constants with instructions for a chat model: a change of their words changes its answers.
 PROMPT_NAME = re.compile(r"(?:^|_)(?:TASK|RULES)$")

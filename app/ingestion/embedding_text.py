@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.ingestion.filename_words import list_filename_words
 from app.ingestion.parsers.toolkit.links import strip_addresses
 from app.ingestion.plain_tables import format_plain_tables
 from app.ingestion.types import ChunkDraft, DocumentTree, EncodedImage
+from app.lexical.filename_words import list_filename_words
 from app.warnings import ServiceWarning
 
 MAX_TITLE_TOKENS = 56

@@ -3,9 +3,9 @@
 import pytest
 
 from app.ingestion.embedding_text import MAX_TITLE_TOKENS, contextualize_chunks
-from app.ingestion.filename_words import list_filename_words
 from app.ingestion.plain_tables import format_plain_tables
 from app.ingestion.types import ChunkDraft
+from app.lexical.filename_words import list_filename_words
 from tests.ingestion.documents import words
 
 

@@ -43,6 +43,10 @@ from app.filters import check_metadata, compile_filter
 from app.filters.metadata import build_filter_metadata
 from app.filters.predicates import ends_with
 from app.filters.values import parse_instant
+from app.graph.extraction.extractor import ChunkText, extract_mentions
+from app.graph.extraction.names import normalize_name, split_words
+from app.graph.extraction.query import query_names, select_query_names
+from app.graph.extraction.titles import list_source_names, read_title
 from app.http_sources.allowlist import _ODD, _PLAIN
 from app.http_sources.response import parse_response
 from app.http_sources.templates import render_template
@@ -56,7 +60,6 @@ from app.inference.embedding.text_tokenizer import LibraryTokenizer, load_tokeni
 from app.inference.embedding.token_estimate import estimate_tokens
 from app.ingestion.chunkers import CHUNKERS, ChunkSizes, ChunkTools
 from app.ingestion.embedding_text import contextualize_chunks
-from app.ingestion.filename_words import list_filename_words
 from app.ingestion.injection_flags import detect_prompt_injection
 from app.ingestion.parsers.toolkit.links import strip_addresses
 from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, clean_text
@@ -68,6 +71,7 @@ from app.ingestion.tree import add_sentences, build_tree
 from app.ingestion.types import Block, BlockKind, ChunkDraft, ParsedDocument
 from app.knowledge_bases.vector_stores import slugify_title
 from app.lexical.analyzers import get_analyzer
+from app.lexical.filename_words import list_filename_words
 from app.lexical.index_folding import fold_for_index
 from app.lexical.languages import (
     build_lexical_entries,
@@ -223,6 +227,11 @@ def _reply(text: str) -> object:
     return parse_response(content, _SOURCE, max_results=10, detect_flags=detect_prompt_injection)
 
 
+def _extract(text: str, language: str | None) -> object:
+    chunk = ChunkText(text, text, text, (text,), {"a": text}, (text,), language)
+    return extract_mentions(chunk, metadata_keys=["a"])
+
+
 def _records(text: str) -> None:
     node = {"kind": "section", "level": 1, "start": 0, "end": 1, "title": text}
     line = json.dumps(node).encode() + b"\n"
@@ -348,6 +357,18 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.filters.metadata": {"check_metadata": _metadata},
     "app.filters.predicates": {"ends_with": lambda text: ends_with(["a", text], text)},
     "app.filters.values": {"instant": parse_instant, "compile_filter": _filters},
+    "app.graph.extraction.capital_names": {"english": lambda text: _extract(text, "english")},
+    "app.graph.extraction.run_names": {"french": lambda text: _extract(text, "french")},
+    "app.graph.extraction.german_names": {"german": lambda text: _extract(text, "german")},
+    "app.graph.extraction.identifiers": {"russian": lambda text: _extract(text, "russian")},
+    "app.graph.extraction.quoted_names": {"quoted": lambda text: _extract("«" + text.replace("a", "“"), "english")},
+    "app.graph.extraction.uncased_names": {"japanese": lambda text: _extract(text.replace("a", "カ・"), "japanese")},
+    "app.graph.extraction.extractor": {"extract_mentions": lambda text: _extract(text, None)},
+    "app.graph.extraction.names": {"normalize_name": normalize_name, "split_words": split_words},
+    "app.graph.extraction.titles": {"read_title": lambda text: (read_title(text), list_source_names(text))},
+    "app.graph.extraction.query": {
+        "select_query_names": lambda text: (query_names(text), select_query_names(text, {text}))
+    },
     "app.http_sources.validation": {"headers": _patterns(_NAME, _VALUE)},
     "app.http_sources.allowlist": {"addresses": _patterns(_PLAIN, _ODD)},
     "app.http_sources.response": {"read_reply": _reply},
@@ -373,7 +394,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
     "app.ingestion.parsers.toolkit.text_cleanup": {
         "clean": lambda text: (clean_text(text), clean_line(text), clean_code(text))
     },
-    "app.ingestion.filename_words": {"list_filename_words": list_filename_words},
+    "app.lexical.filename_words": {"list_filename_words": list_filename_words},
     "app.ingestion.embedding_text": {"contextualize_chunks": _passages},
     "app.ingestion.preview.service": {
         "take_first_blocks": lambda text: take_first_blocks([Block(BlockKind.CODE, text)] * 3, 200_000)

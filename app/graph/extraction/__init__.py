@@ -1,0 +1,1 @@
+"""Extraction of entities from chunks without a model, and by the extractors of plugins."""

@@ -1,0 +1,204 @@
+"""Extraction of the entities of a chunk without a model."""
+
+import heapq
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from app.graph.extraction.capital_names import find_capital_runs
+from app.graph.extraction.german_names import list_german_names
+from app.graph.extraction.identifiers import find_identifiers
+from app.graph.extraction.names import normalize_name
+from app.graph.extraction.quoted_names import find_quoted_names
+from app.graph.extraction.run_names import is_name, list_run_names
+from app.graph.extraction.titles import list_source_names, read_title
+from app.graph.extraction.types import MAX_NAME_CHARACTERS, EntityMention
+from app.graph.extraction.uncased_names import find_uncased_names
+from app.graph.extraction.word_lists import ENGLISH, GERMAN, get_function_words
+from app.lexical.text_language import identify_language
+
+MAX_MENTIONS_PER_CHUNK = 64
+"""Maximum number of entities of one chunk."""
+
+MAX_SCANNED_CHARACTERS = 100_000
+"""Number of characters of a chunk that are read. Useful chunks are far shorter."""
+
+TITLE_COUNT = 2
+"""Occurrences by which a title, a heading, a source name, a metadata value or a provided entity counts."""
+
+_KINDS = ("given", "title", "source", "heading", "metadata", "identifier", "quoted", "name", "uncased")
+_FIRST_KINDS = frozenset(_KINDS[:5])
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkText:
+    """Text of a chunk and of its surroundings.
+
+    Attributes:
+        text: Text of the chunk.
+        title: Title of the document; empty if it has none.
+        source_name: Name of the file, or its path or address; empty if it has none.
+        headings: Titles of the sections around the chunk, from the outermost to the innermost.
+        metadata: Metadata of the document and the chunk.
+        given: Names of entities that came with the chunk.
+        language: Language of the text, by the name of its analyzer; None detects the language.
+    """
+
+    text: str
+    title: str
+    source_name: str
+    headings: tuple[str, ...]
+    metadata: Mapping[str, JsonValue]
+    given: tuple[str, ...]
+    language: str | None
+
+
+def extract_mentions(
+    chunk: ChunkText, *, metadata_keys: Sequence[str], limit: int = MAX_MENTIONS_PER_CHUNK
+) -> list[EntityMention]:
+    """Return the entities of a chunk, in linear time.
+
+    If there are more than ``limit``, provided entities, titles, source names, headings and metadata come first. The
+    entities with the highest count follow, then those that the text names first.
+
+    Args:
+        chunk: Text of the chunk and of its surroundings.
+        metadata_keys: Metadata keys whose values are entities.
+        limit: Maximum number of entities.
+    """
+    text = chunk.text[:MAX_SCANNED_CHARACTERS]
+    language = chunk.language or _detect_language(text)
+    mentions = MentionCounts()
+    for kind, names in _list_surroundings(chunk, metadata_keys):
+        for name in dict.fromkeys(names):
+            mentions.add(name, kind, -1, TITLE_COUNT)
+    _add_text_names(mentions, text, language)
+    return mentions.select(limit)
+
+
+@dataclass(slots=True)
+class MentionCounts:
+    """Counts of the entities of one chunk by their normalized names."""
+
+    entries: dict[str, "_EntityCount"] = field(default_factory=dict)
+
+    def add(self, name: str, kind: str, position: int, count: int = 1) -> None:
+        """Count an entity. Names without a word, and numbers, are ignored.
+
+        Args:
+            name: Name, as it is written.
+            kind: Kind of the entity.
+            position: Offset in the text.
+            count: Number of occurrences.
+        """
+        key = normalize_name(name)
+        if (len(key) < 2 and not _is_whole_word(key)) or key.replace(" ", "").isdigit():
+            return
+        entry = self.entries.get(key)
+        if entry is None:
+            self.entries[key] = _EntityCount(name, position, {kind: count})
+        else:
+            entry.counts[kind] = entry.counts.get(kind, 0) + count
+
+    def contains(self, name: str) -> bool:
+        """Return whether an entity was counted, by any spelling of its name."""
+        return normalize_name(name) in self.entries
+
+    def select(self, limit: int) -> list[EntityMention]:
+        """Return the entities in the order of the selection.
+
+        Args:
+            limit: Maximum number of entities.
+        """
+        ranked = heapq.nsmallest(limit, self.entries.items(), key=lambda item: item[1].rank)
+        return [EntityMention(_clean_name(entry.name), key, entry.count, entry.kind) for key, entry in ranked]
+
+
+@dataclass(slots=True)
+class _EntityCount:
+    """One entity: its first form and place, and its occurrences by kind."""
+
+    name: str
+    position: int
+    counts: dict[str, int]
+
+    @property
+    def kind(self) -> str:
+        """Return the first kind of the entity, in the order of ``_KINDS``."""
+        kind = min(self.counts, key=lambda kind: _KINDS.index(kind) if kind in _KINDS else 0)
+        return "name" if kind == "uncased" else kind
+
+    @property
+    def count(self) -> int:
+        """Return the occurrences. A name that is an identifier or a quotation too is counted once."""
+        in_text = max((count for kind, count in self.counts.items() if kind not in _FIRST_KINDS), default=0)
+        return in_text + (TITLE_COUNT if _FIRST_KINDS & self.counts.keys() else 0)
+
+    @property
+    def rank(self) -> tuple[bool, int, int]:
+        return self.kind not in _FIRST_KINDS, -self.count, self.position
+
+
+def _list_surroundings(chunk: ChunkText, metadata_keys: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    yield "given", [name for name in chunk.given if name.strip()]
+    yield "title", read_title(chunk.title)
+    yield "source", list_source_names(chunk.source_name)
+    yield "heading", [name for heading in chunk.headings for name in read_title(heading)]
+    yield "metadata", [name for key in metadata_keys for name in _list_values(chunk.metadata.get(key))]
+
+
+def _list_values(value: JsonValue) -> Iterator[str]:
+    """Yield the texts of a metadata value: a text, or the texts of a list."""
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, str) and 0 < len(each.strip()) <= MAX_NAME_CHARACTERS:
+            yield each.strip()
+
+
+def _add_text_names(mentions: MentionCounts, text: str, language: str | None) -> None:
+    uncertain = _add_capital_names(mentions, text, language)
+    for name, position in find_identifiers(text):
+        mentions.add(name, "identifier", position)
+    for name, position in find_quoted_names(text, language):
+        mentions.add(name, "quoted", position)
+    for name, position in find_uncased_names(text):
+        mentions.add(name, "uncased", position)
+    for name, positions in uncertain.items():
+        if mentions.contains(name):
+            mentions.add(name, "name", positions[0], len(positions))
+
+
+def _add_capital_names(mentions: MentionCounts, text: str, language: str | None) -> dict[str, list[int]]:
+    """Count the certain names in runs of capitalized words, and return the offsets of the others."""
+    uncertain: dict[str, list[int]] = {}
+    list_names = list_german_names if language == GERMAN else list_run_names
+    function_words = get_function_words(language)
+    for run in find_capital_runs(text, language):
+        if run.begins_sentence and len(run.words) > 1 and mentions.contains(whole := " ".join(run.words)):
+            mentions.add(whole, "name", run.start)
+            continue
+        for evidence in list_names(run, text, language):
+            if not is_name(evidence.name.split(), function_words):
+                continue
+            if evidence.is_certain:
+                mentions.add(evidence.name, "name", run.start)
+            else:
+                uncertain.setdefault(evidence.name, []).append(run.start)
+    return uncertain
+
+
+def _detect_language(text: str) -> str | None:
+    language = identify_language(text)
+    return language.name if language is not None else ENGLISH
+
+
+def _is_whole_word(key: str) -> bool:
+    """Return whether a single character is a word, as in Chinese."""
+    return len(key) == 1 and unicodedata.category(key) == "Lo"
+
+
+def _clean_name(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", name[: 2 * MAX_NAME_CHARACTERS]).split())[
+        :MAX_NAME_CHARACTERS
+    ].rstrip()

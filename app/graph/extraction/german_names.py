@@ -1,0 +1,101 @@
+"""Names in German texts, where every noun has a capital."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from app.graph.extraction.capital_names import CapitalRun
+from app.graph.extraction.run_names import NameEvidence, list_run_names
+from app.graph.extraction.word_lists import (
+    COORDINATORS,
+    FORMS_OF_ADDRESS,
+    GERMAN_ARTICLES,
+    GERMAN_CONNECTORS,
+    GERMAN_NOUNS,
+    GERMAN_QUANTITIES,
+)
+
+_PLACE_PREPOSITION = re.compile(r"(?<!\w)(?:[Ii]n|[Aa]us|[Nn]ach|[Bb]ei) \Z")
+_WORD_BEFORE = re.compile(r"(\w+)[ \u00a0]\Z")
+_PLACE_SUFFIX = re.compile(r"(?:ien|hausen|ingen|stadt|burg|dorf|heim|berg|land|furt|brück|stein|a|o|y|ow|itz)\Z")
+_NOUN_SUFFIX = re.compile(
+    r"(?:ung|heit|keit|schaft|tion|sion|tät|nis|ling|tum|ismus|ment|ieb|ität|enz|anz|ik|ur|en|ern|eln|chen|lein|e)\Z"
+)
+_CONNECTORS = frozenset(GERMAN_CONNECTORS.split("|"))
+
+
+def list_german_names(run: CapitalRun, text: str, language: str | None) -> Iterator[NameEvidence]:
+    """Yield the names in a run of capitalized words of a German text.
+
+    Two or more capitalized words in a row are a name, unless they are a quantity, such as "eine Tasse Kaffee". A single
+    word is a name only if its form or its place shows it. The forms are acronyms, hyphenated names and capitals inside.
+    The places are behind "Herr" and the like, and behind "in", "aus", "nach" and "bei" without an article. Words that
+    look like ordinary nouns are no names behind these prepositions.
+
+    Args:
+        run: The run.
+        text: Text in which the run is.
+        language: Language of the text, by the name of its analyzer.
+    """
+    before = _find_word_before(text, run)
+    names = list(list_run_names(run, text, language))
+    if before.isdigit() or (before in GERMAN_QUANTITIES and _count_capitals(run.words) == 2):
+        names = [each for each in names if _is_word_name(each.name)]
+    for evidence in names:
+        words = evidence.name.split()
+        if len(words) == 1:
+            is_certain = _is_word_name(evidence.name) or _has_address(run.words, evidence.name)
+            is_place = len(run.words) == 1 and _is_place(text, run)
+            yield NameEvidence(evidence.name, is_certain or is_place)
+        elif any(word in COORDINATORS for word in words):
+            if "&" in words or _has_two_names(words):
+                yield evidence
+        elif not (before in GERMAN_ARTICLES and any(word in _CONNECTORS for word in words)):
+            yield evidence
+
+
+def _find_word_before(text: str, run: CapitalRun) -> str:
+    """Return the casefolded word before a run."""
+    match = _WORD_BEFORE.search(text, max(0, run.start - 16), run.start)
+    return match[1].casefold() if match else ""
+
+
+def _count_capitals(words: Sequence[str]) -> int:
+    return sum(word[:1].isupper() for word in words)
+
+
+def _has_two_names(words: Sequence[str]) -> bool:
+    """Return whether both sides of the coordinator have two words, as no pair of ordinary nouns has."""
+    position = next(place for place, word in enumerate(words) if word in COORDINATORS)
+    return min(position, len(words) - position - 1) >= 2
+
+
+def _is_word_name(name: str) -> bool:
+    """Return whether the form of a single word shows that it is a name: BMW, YouTube, Max-Planck-Institut."""
+    if " " in name:
+        return False
+    letters = [letter for letter in name if letter.isalpha()]
+    parts = name.split("-")
+    capitals = sum(part[:1].isupper() for part in parts)
+    if len(letters) > 1 and all(map(str.isupper, letters)):
+        return True
+    if len(parts) > 1:
+        return capitals >= 3 or (len(parts[0]) > 1 and parts[0].isupper())
+    return any(map(str.isupper, name[1:])) or any(map(str.isdigit, name))
+
+
+def _has_address(words: Sequence[str], name: str) -> bool:
+    return any(
+        previous.casefold().rstrip(".") in FORMS_OF_ADDRESS and word.startswith(name)
+        for previous, word in pairwise(words)
+    )
+
+
+def _is_place(text: str, run: CapitalRun) -> bool:
+    """Return whether a single word follows a preposition without an article, and does not look like a noun."""
+    if _PLACE_PREPOSITION.search(text, max(0, run.start - 6), run.start) is None:
+        return False
+    word = run.words[0].casefold()
+    if word in GERMAN_NOUNS or len(word) < 3:
+        return False
+    return _PLACE_SUFFIX.search(word) is not None or _NOUN_SUFFIX.search(word) is None

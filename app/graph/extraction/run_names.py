@@ -1,0 +1,226 @@
+"""Names in one run of capitalized words: the whole run, and parts of it that are names too."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from app.graph.extraction.capital_names import CapitalRun
+from app.graph.extraction.word_lists import (
+    ACRONYMS,
+    CONNECTORS,
+    COORDINATORS,
+    DATE_WORDS,
+    FORMS_OF_ADDRESS,
+    GERMAN,
+    MONTHS,
+    PARTICLES,
+    PREPOSITIONS,
+    REFERENCES,
+    SAFE_PARTICLES,
+    get_function_words,
+)
+
+MAX_NAME_WORDS = 10
+"""Maximum number of words of a name in a text. Longer runs are headlines, lists or shouts."""
+
+MAX_CAPITAL_WORDS = 4
+"""Maximum number of words of a name that is written in capitals."""
+
+_ELIDED = re.compile(r"(?:[LDJNSMTC]|Qu|Dell|All|Nell|Sull|Dall|Un)['’](?=\w{2})")
+_ELIDING = frozenset({"french", "italian", "catalan"})
+# A capital behind a small letter, and an acronym. Such a word is a name at any place.
+_INNER_CAPITAL = re.compile(r"[^\W\d_A-Z]['’]?[A-Z]|\A[A-Z]{2,}s?\Z|\d")
+_ROMAN = re.compile(r"[IVX]+\Z")
+_NUMBER = re.compile(r"[\d.\-/]+\Z")
+_POSSESSIVE = re.compile(r"['’]s?\Z")
+_PARTICLE_BEFORE = re.compile(rf"(?<!\S)({PARTICLES})[ \u00a0]\Z")
+_CONNECTOR_WORDS = frozenset(re.sub(r"[^\w|]", "", CONNECTORS).split("|")) | {"&"}
+
+
+@dataclass(frozen=True, slots=True)
+class NameEvidence:
+    """A possible name.
+
+    Attributes:
+        name: The name, as it is written.
+        is_certain: Whether the place proves that the word is a name. A single word that begins a sentence is no proof.
+    """
+
+    name: str
+    is_certain: bool
+
+
+def list_run_names(run: CapitalRun, text: str, language: str | None) -> Iterator[NameEvidence]:
+    """Yield the names in a run of capitalized words.
+
+    Function words at the beginning of a sentence are cut off. Names around "and", forms of address and numbers count
+    with and without them. Dates, references to parts of the document, and sentences in capitals are no names.
+
+    Args:
+        run: The run.
+        text: Text in which the run is.
+        language: Language of the text, by the name of its analyzer.
+    """
+    function_words = get_function_words(language)
+    words, begins = _strip_function_words(run, function_words)
+    if language in _ELIDING and words and _ELIDED.match(words[0]):
+        words, begins = [_ELIDED.sub("", words[0], 1), *words[1:]], False
+    if not words or len(words) > 4 * MAX_NAME_WORDS or _is_shouted(words, function_words):
+        return
+    if language != GERMAN and not begins and (particle := _find_particle(text, run, language)):
+        yield NameEvidence(f"{particle} {' '.join(words)}", True)
+    for segment, segment_begins in _split_sentences(words, begins, function_words):
+        if len(segment) <= MAX_NAME_WORDS:
+            yield from _list_parts(segment, segment_begins)
+
+
+def is_name(words: Sequence[str], function_words: frozenset[str]) -> bool:
+    """Return whether words can be a name: they are no date, number, reference, numeral, letter or function word.
+
+    Args:
+        words: Words of the possible name.
+        function_words: Casefolded function words of the language.
+    """
+    folded = [_fold(word) for word in words]
+    if all(word in DATE_WORDS or not word or _NUMBER.match(word) for word in folded):
+        return False
+    if len(words) == 1:
+        bare = words[0].rstrip(".")
+        if len(bare) < 2 or _ROMAN.match(bare):
+            return False
+        return folded[0] not in function_words or bare in ACRONYMS
+    if folded[0] in REFERENCES and (_NUMBER.match(folded[1]) or _ROMAN.match(words[1]) or len(words[1]) == 1):
+        return False
+    return not all(word in function_words or _NUMBER.match(word) for word in folded)
+
+
+def _strip_function_words(run: CapitalRun, function_words: frozenset[str]) -> tuple[list[str], bool]:
+    """Return the words of a run without function words at the beginning of a sentence, and without a final pronoun."""
+    words, begins = list(run.words), run.begins_sentence
+    if begins:
+        first = 0
+        while first < len(words) and (
+            _fold(words[first]) in function_words or (first and words[first].lower() in _CONNECTOR_WORDS)
+        ):
+            first += 1
+        if first:
+            words, begins = words[first:], False
+    while words and (words[-1].lower() in _CONNECTOR_WORDS and words[-1].islower()):
+        words.pop()
+    if len(words) > 1 and _is_pronoun(words, begins):
+        words.pop()
+        while words and words[-1].lower() in COORDINATORS:
+            words.pop()
+    return words, begins
+
+
+def _split_sentences(
+    words: Sequence[str], begins: bool, function_words: frozenset[str]
+) -> Iterator[tuple[list[str], bool]]:
+    """Yield the parts of a run between dates, after numbers that a connector follows, and after ends of sentences.
+
+    A full stop behind a single letter ends a sentence if the letter is a numeral behind a name, or a function word
+    follows: "World War I. The war".
+    """
+    segment: list[str] = []
+    for place, word in enumerate(words):
+        following = words[place + 1] if place + 1 < len(words) else ""
+        if _is_date(word, segment, following):
+            yield from _end_segment(segment, begins)
+            segment, begins = [], False
+            continue
+        segment.append(word)
+        if _ends_sentence(word, following, len(segment), function_words):
+            segment[-1] = word.rstrip(".")
+            yield from _end_segment(segment, begins)
+            segment, begins = [], True
+        elif _NUMBER.match(word) and following.lower() in _CONNECTOR_WORDS:
+            yield from _end_segment(segment, begins)
+            segment, begins = [], False
+    yield from _end_segment(segment, begins)
+
+
+def _is_date(word: str, segment: Sequence[str], following: str) -> bool:
+    """Return whether a word is a month or its number, next to a number or at the end of a run."""
+    if _fold(word) in MONTHS:
+        return not segment or following == "" or bool(_NUMBER.match(following)) or segment[-1].lower() in PREPOSITIONS
+    return not segment and bool(_NUMBER.match(word))
+
+
+def _ends_sentence(word: str, following: str, length: int, function_words: frozenset[str]) -> bool:
+    if len(word) != 2 or word[1] != "." or length < 2 or not following:
+        return False
+    return word[0] in "IVX" or _fold(following) in function_words
+
+
+def _end_segment(segment: list[str], begins: bool) -> Iterator[tuple[list[str], bool]]:
+    """Yield a part of a run without connectors at its ends, if anything is left."""
+    first, last = 0, len(segment)
+    while first < last and segment[first].islower() and segment[first] in _CONNECTOR_WORDS:
+        first += 1
+    while last > first and segment[last - 1].lower() in _CONNECTOR_WORDS | {"a"} and _is_droppable(segment[last - 1]):
+        last -= 1
+    if first < last:
+        yield segment[first:last], begins and first == 0
+
+
+def _is_droppable(word: str) -> bool:
+    return word.islower() or word in {"The", "A", "An", "&"}
+
+
+def _is_pronoun(words: Sequence[str], begins: bool) -> bool:
+    """Return whether the last word is the English pronoun I, and no numeral."""
+    last = words[-1].partition("’")[0].partition("'")[0]
+    return last == "I" and (last != words[-1] or words[-2].lower() in COORDINATORS or (begins and len(words) == 2))
+
+
+def _is_shouted(words: Sequence[str], function_words: frozenset[str]) -> bool:
+    if not all(word.isupper() or _NUMBER.match(word) or word == "&" for word in words):
+        return False
+    return len(words) > MAX_CAPITAL_WORDS or (
+        len(words) > 1 and any(len(word) > 1 and _fold(word) in function_words for word in words)
+    )
+
+
+def _find_particle(text: str, run: CapitalRun, language: str | None) -> str | None:
+    match = _PARTICLE_BEFORE.search(text, max(0, run.start - 8), run.start)
+    if match is None or run.words[0] == "The":
+        return None
+    particle = match[1]
+    return particle if particle in SAFE_PARTICLES or language in {None, "english"} else None
+
+
+def _list_parts(words: list[str], begins: bool) -> Iterator[NameEvidence]:
+    """Yield the whole name and its parts: around coordinators, without form of address, and without final number."""
+    positions = [place for place, word in enumerate(words) if word in COORDINATORS and 0 < place < len(words) - 1]
+    if len(positions) <= 1:
+        yield from _list_forms(words, begins)
+    if positions:
+        first = 0
+        for position in (*positions, len(words)):
+            yield from _list_forms(words[first:position], begins and first == 0)
+            first = position + 1
+
+
+def _list_forms(words: list[str], begins: bool) -> Iterator[NameEvidence]:
+    while words and words[0].islower() and words[0] in _CONNECTOR_WORDS:
+        words, begins = words[1:], False
+    if not words:
+        return
+    yield NameEvidence(_write(words), len(words) > 1 or not begins or _INNER_CAPITAL.search(words[0]) is not None)
+    if len(words) == 1:
+        return
+    if _fold(words[0]) in FORMS_OF_ADDRESS:
+        yield from _list_forms(words[1:], False)
+    elif _NUMBER.match(words[-1]) and not _NUMBER.match(words[0]):
+        yield NameEvidence(_write(words[:-1]), len(words) > 2 or not begins)
+
+
+def _write(words: Sequence[str]) -> str:
+    return _POSSESSIVE.sub("", " ".join(words))
+
+
+def _fold(word: str) -> str:
+    """Return a word as the lists of words have it."""
+    folded = word.casefold().replace("’", "'").rstrip(".")
+    return folded.partition("'")[0] if folded.endswith(("'s", "'m", "'ve", "'ll", "'d", "'re")) else folded
