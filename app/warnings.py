@@ -128,6 +128,10 @@ class WarningCode(StrEnum):
     CHAT_MODEL_SKIPPED = "chat_model_skipped", "No time was left to ask the chat model of a transformer."
     CHAT_MODEL_UNAVAILABLE = "chat_model_unavailable", "The chat model did not answer a transformer."
     QUERY_LIMIT_REACHED = "query_limit_reached", "A transformer made fewer queries, because their number is limited."
+    REWRITE_LIMIT_REACHED = (
+        "rewrite_limit_reached",
+        "The transformers of some knowledge bases did not run, because their number in one search is limited.",
+    )
     REWRITE_PROMPT_MISSING = (
         "rewrite_prompt_missing",
         "`prompt_rewrite` changed nothing, because the search has no single `rewrite_prompt`.",
@@ -152,6 +156,7 @@ class WarningCode(StrEnum):
     HTTP_SOURCE_NOT_FILTERABLE = "http_source_not_filterable", "A filter excludes HTTP sources."
     HTTP_SOURCE_UNAVAILABLE = "http_source_unavailable", "An HTTP source did not answer."
     KNOWLEDGE_BASE_LIMIT_REACHED = "knowledge_base_limit_reached", "Only some of the knowledge bases were searched."
+    KNOWLEDGE_BASES_SKIPPED = "knowledge_bases_skipped", "Some knowledge bases could not be searched; the others were."
     ROUTING_LIMIT_REACHED = "routing_limit_reached", "Routing considered only some of the knowledge bases."
     ROUTING_SKIPPED = "routing_skipped", "Routing was not possible, so all knowledge bases were searched."
     STORED_DOCUMENTS_SKIPPED = "stored_documents_skipped", "Only HTTP sources answered; documents were not searched."

@@ -151,6 +151,7 @@ class TenantServices:
             resources.routing_profile_cache,
             resources.knowledge_base_cache,
             resources.search_costs,
+            resources.settings.server.max_rewritten_sources,
         )
 
     @cached_property

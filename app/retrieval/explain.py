@@ -65,6 +65,11 @@ class ExplainedIndex:
         source_queries: Queries that were sent to the HTTP source; None if the knowledge base is not of kind http.
         dense_weight: Weight of the dense retriever; None if the strategy has no fusion, or for an HTTP source.
         score_threshold: Minimum similarity of a hit; None for no limit.
+        strategy: Name of the strategy; None for an HTTP source.
+        strategy_options: Options of the strategy, with defaults.
+        queries: Texts that were searched in the knowledge base.
+        transformers: Names of the transformers that made the queries, in their order.
+        prompts: Prompts that an administrator wrote and these transformers used.
     """
 
     knowledge_base: str
@@ -74,6 +79,11 @@ class ExplainedIndex:
     source_queries: Sequence[str] | None = None
     dense_weight: float | None = None
     score_threshold: float | None = None
+    strategy: str | None = None
+    strategy_options: Mapping[str, Any] = field(default_factory=dict)
+    queries: Sequence[str] = ()
+    transformers: Sequence[str] = ()
+    prompts: Mapping[PromptName, ActivePrompt] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +93,8 @@ class Explanation:
     Attributes:
         options: Options of the strategy, with defaults.
         indexes: Searched knowledge bases.
-        transformers: Names of the transformers, in their order.
-        prompts: Prompts that an administrator wrote and the search used.
+        transformers: Names of the transformers for all knowledge bases, in their order.
+        prompts: Prompts that an administrator wrote and these transformers used.
         routing_decisions: Knowledge bases that routing considered, chosen knowledge bases first.
     """
 

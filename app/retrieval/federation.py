@@ -161,10 +161,24 @@ class FederatedSearch:
 
     def explain_sources(self) -> list[ExplainedIndex]:
         """Return the explanation of each source, with the texts that were sent to it."""
-        return [
-            ExplainedIndex(view.row.name, view.is_shared, None, None, self.queries_by_source.get(view.row.id, ()))
-            for view in self.views
-        ]
+        return [self._explain_source(view) for view in self.views]
+
+    def _explain_source(self, view: KnowledgeBaseView) -> ExplainedIndex:
+        queries = self.queries_by_source.get(view.row.id, ())
+        silent_run = replace(self.search_run, notices=[], degraded_steps={})  # the search has reported its notices
+        steps = self._resolve_steps(view, silent_run)
+        prompt = view.retrieval.get_active_prompt("rewrite", owner=view.row.name)
+        has_prompt = prompt is not None and any(step.transformer.takes_prompt for step in steps)
+        return ExplainedIndex(
+            view.row.name,
+            view.is_shared,
+            None,
+            None,
+            queries,
+            queries=queries,
+            transformers=[step.transformer.name for step in steps],
+            prompts={"rewrite": prompt} if has_prompt and prompt is not None else {},
+        )
 
     async def _run_local_search(self, local_search: LocalSearch | None) -> tuple[list[Hit], UnavailableError | None]:
         try:
@@ -206,14 +220,14 @@ class FederatedSearch:
             self.chat, search_run, get_corpus_context, view.retrieval.rewrite_prompt, uses_default_transformers=True
         )
         conversation = Conversation(self.request.messages, is_query_source=not self.request.queries)
-        transformed, _ = await query_transformer.run(self._resolve_steps(view), texts, conversation)
+        transformed, _ = await query_transformer.run(self._resolve_steps(view, self.search_run), texts, conversation)
         return [query.text for query in transformed if query.text][:MAX_QUERIES]
 
-    def _resolve_steps(self, view: KnowledgeBaseView) -> list[TransformerStep]:
+    def _resolve_steps(self, view: KnowledgeBaseView, search_run: SearchRun) -> list[TransformerStep]:
         view_transformers = view.retrieval.transformers
         if self.request.transformers is not None:
             return []
-        stored_steps = None if view_transformers is None else resolve_stored_steps(view_transformers, self.search_run)
+        stored_steps = None if view_transformers is None else resolve_stored_steps(view_transformers, search_run)
         return resolve_steps([DEFAULT_TRANSFORMER], loc=()) if stored_steps is None else stored_steps
 
     async def _send_query(self, view: KnowledgeBaseView, source_query: SourceQuery) -> list[SourceResult] | None:

@@ -10,9 +10,7 @@ from app.inference.chat import ChatModel
 from app.knowledge_bases.types import KnowledgeBaseView, Retrieval
 from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.conversation import MAX_QUERY_CHARACTERS, build_conversation_queries, truncate_query
-from app.retrieval.explain import ExplainedIndex, Explanation, RetrieverPlan
 from app.retrieval.query_transformation import CorpusContext, QueryTransformer
-from app.retrieval.routing.router import Route
 from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies import (
     find_strategy,
@@ -20,8 +18,7 @@ from app.retrieval.strategies import (
     resolve_stored_options,
     resolve_stored_strategy,
 )
-from app.retrieval.strategies.hybrid import HybridOptions, find_common_weight
-from app.retrieval.strategies.strategy import SearchTarget, Strategy
+from app.retrieval.strategies.strategy import Strategy
 from app.retrieval.transformers import (
     TransformerStep,
     create_default_steps,
@@ -73,6 +70,10 @@ class SearchPlan:
         options: Options of the strategy.
         transformer_steps: Transformers with their options, in their order.
         uses_default_transformers: Whether neither the request nor a stored setting names the transformers.
+        has_source_settings: Whether the stored settings of the only knowledge base are part of the plan. If not, each
+            knowledge base has a plan.
+        has_requested_transformers: Whether the request or its agent names the transformers.
+        source_steps: Requested transformers that run for each knowledge base, because their result depends on it.
         top_k: Number of hits to return.
         prompts: Active prompts by name: a prompt of the request overrides the prompt of the knowledge base.
     """
@@ -81,6 +82,9 @@ class SearchPlan:
     options: BaseModel
     transformer_steps: Sequence[TransformerStep]
     uses_default_transformers: bool
+    has_source_settings: bool
+    has_requested_transformers: bool
+    source_steps: Sequence[TransformerStep]
     top_k: int
     prompts: Mapping[PromptName, ActivePrompt]
 
@@ -108,25 +112,30 @@ class SearchPlan:
         Raises:
             InvalidInputError: A strategy, transformer or option of the request is invalid.
         """
+        is_single = single_knowledge_base is not None
         settings = single_knowledge_base.retrieval if single_knowledge_base is not None else Retrieval()
-        strategy, options = _resolve_strategy(request, settings, search_run)
+        # Without a strategy in the request, the options belong to the strategy of each knowledge base.
+        common_request = request if is_single or request.strategy is not None else replace(request, strategy_options={})
+        strategy, options = resolve_strategy(common_request, settings, search_run)
         fan_out_steps = resolve_strategy_steps(strategy.name, strategy.transformers(options), search_run)
+        requested = _resolve_requested_transformers(request, search_run)
+        named = requested
         # The federated search applies the transformers of an HTTP source.
-        stored = (
-            None
-            if single_knowledge_base is None or single_knowledge_base.row.source is not None
-            else settings.transformers
-        )
-        requested = _resolve_transformers(request, stored, search_run)
-        steps = create_default_steps() if requested is None and can_rewrite and not request.queries else requested or []
+        if requested is None and single_knowledge_base is not None and single_knowledge_base.row.source is None:
+            named = _resolve_stored_transformers(settings, search_run)
+        steps = create_default_steps() if named is None and can_rewrite and not request.queries else named or []
+        common_steps, source_steps = (steps, []) if is_single else _split_steps(steps)
         prompts = (
             {} if single_knowledge_base is None else settings.get_active_prompts(owner=single_knowledge_base.row.name)
         )
         return cls(
             strategy=strategy,
             options=options,
-            transformer_steps=merge_steps(steps, fan_out_steps),
-            uses_default_transformers=requested is None and not fan_out_steps,
+            transformer_steps=merge_steps(common_steps, fan_out_steps),
+            uses_default_transformers=named is None and not fan_out_steps,
+            has_source_settings=is_single,
+            has_requested_transformers=requested is not None,
+            source_steps=source_steps,
             top_k=settings.top_k if request.top_k is None else request.top_k,
             prompts={**prompts, **request.prompts},
         )
@@ -154,56 +163,28 @@ class SearchPlan:
             uses_default_transformers=self.uses_default_transformers,
         )
 
-    def explain(
-        self, route: Route, plans: Mapping[bytes, RetrieverPlan], source_explanations: Sequence[ExplainedIndex]
-    ) -> Explanation:
-        """Build the explanation of the search.
-
-        Args:
-            route: Searched knowledge bases and the decisions of routing.
-            plans: Plans of the retrievers by search index.
-            source_explanations: Explanations of the HTTP sources.
-
-        Returns:
-            The explanation.
-        """
-        indexes = [
-            ExplainedIndex(
-                knowledge_base=target.kb.row.name,
-                is_shared=target.kb.is_shared,
-                filter=target.effective_filter,
-                plan=plans.get(target.kb.index.id.bytes),
-                dense_weight=self._get_dense_weight(target),
-                score_threshold=target.score_threshold,
-            )
-            for target in route.targets
-        ]
-        has_prompted_step = any(step.transformer.takes_prompt for step in self.transformer_steps)
-        used_prompts = ("rewrite",) if has_prompted_step else ()
-        prompts = {name: prompt for name, prompt in self.prompts.items() if name in used_prompts}
-        names = [step.transformer.name for step in self.transformer_steps]
-        options = self._explain_options(route.targets)
-        return Explanation(options, [*indexes, *source_explanations], names, prompts, route.decisions)
-
-    def _get_dense_weight(self, target: SearchTarget) -> float | None:
-        """Return the weight of the dense retriever in a knowledge base; None if the strategy has no fusion."""
-        if not isinstance(self.options, HybridOptions):
-            return None
-        return find_common_weight(self.options.dense_weight, [target.search_defaults.dense_weight])
-
-    def _explain_options(self, targets: Sequence[SearchTarget]) -> dict[str, Any]:
-        """Return the options of the strategy, with the default dense weight if all knowledge bases have the same."""
-        options = self.options.model_dump()
-        if isinstance(self.options, HybridOptions) and targets:
-            defaults = [target.search_defaults.dense_weight for target in targets]
-            options["dense_weight"] = find_common_weight(self.options.dense_weight, defaults)
-        return options
+    def collect_used_prompts(self) -> dict[PromptName, ActivePrompt]:
+        """Return the prompts that the transformers of the plan use."""
+        takes_prompt = any(step.transformer.takes_prompt for step in self.transformer_steps)
+        return {name: prompt for name, prompt in self.prompts.items() if takes_prompt and name == "rewrite"}
 
 
-def _resolve_strategy(
+def resolve_strategy(
     request: SearchRequest, settings: Retrieval, search_run: SearchRun
 ) -> tuple[Strategy[Any], BaseModel]:
-    """Return the strategy of the request or the knowledge base. Requested options override stored options."""
+    """Return the strategy of the request or the knowledge base. Requested options override stored options.
+
+    Args:
+        request: The search request.
+        settings: Stored settings of the knowledge base.
+        search_run: Collector of the notices.
+
+    Returns:
+        The strategy with its options.
+
+    Raises:
+        InvalidInputError: The strategy or an option of the request is unknown or invalid.
+    """
     provided = request.strategy_options
     if request.strategy is not None:
         strategy = find_strategy(request.strategy, loc=("body", "strategy"))
@@ -218,12 +199,21 @@ def _resolve_strategy(
     return strategy, parse_strategy_options(strategy, {**stored, **provided}, loc=("body", "strategy_options"))
 
 
-def _resolve_transformers(
-    request: SearchRequest, stored: Sequence[Mapping[str, Any]] | None, search_run: SearchRun
-) -> list[TransformerStep] | None:
-    """Return the transformers of the request, the agent or ``stored``, in this order; None if all are missing."""
+def _resolve_requested_transformers(request: SearchRequest, search_run: SearchRun) -> list[TransformerStep] | None:
+    """Return the transformers of the request or its agent, in this order; None if both are missing."""
     if request.transformers is not None:
         return resolve_steps(request.transformers, loc=("body", "transformers"))
     if request.stored_transformers is not None:
         return resolve_stored_steps(request.stored_transformers, search_run, owner="agent")
-    return None if stored is None else resolve_stored_steps(stored, search_run)
+    return None
+
+
+def _resolve_stored_transformers(settings: Retrieval, search_run: SearchRun) -> list[TransformerStep] | None:
+    return None if settings.transformers is None else resolve_stored_steps(settings.transformers, search_run)
+
+
+def _split_steps(steps: Sequence[TransformerStep]) -> tuple[list[TransformerStep], list[TransformerStep]]:
+    """Split steps before the first one that depends on a single knowledge base."""
+    varying = [number for number, step in enumerate(steps) if step.transformer.varies_by_source]
+    split = varying[0] if varying else len(steps)
+    return list(steps[:split]), list(steps[split:])

@@ -1,7 +1,8 @@
 """Execution of a search's transformers, one after the other, within the time share of the chat model."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from app.inference.chat import ChatModel
@@ -42,6 +43,43 @@ class CorpusContext(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class StepCache:
+    """Results of transformers that several knowledge bases of one search share."""
+
+    _tasks: dict[Hashable, asyncio.Task[TransformResult]] = field(default_factory=dict)
+
+    async def run_step(self, step: TransformerStep, context: TransformContext) -> TransformResult:
+        """Run a transformer, or return the result of the same transformer for the same queries.
+
+        A transformer that reads chunks of a knowledge base always runs.
+
+        Args:
+            step: Transformer with its options.
+            context: Context of the transformer.
+
+        Returns:
+            The result of the transformer.
+        """
+        transformer = step.transformer
+        if transformer.needs_preview:
+            return await transformer.run(context, step.options)
+        key = (
+            transformer.name,
+            step.options.model_dump_json(),
+            tuple(context.queries),
+            context.prompt if transformer.takes_prompt else None,
+            tuple(context.languages) if transformer.needs_corpus else (),
+        )
+        if key not in self._tasks:
+            self._tasks[key] = context.search_run.start_background(_run_transformer(step, context))
+        return await self._tasks[key]
+
+
+async def _run_transformer(step: TransformerStep, context: TransformContext) -> TransformResult:
+    return await step.transformer.run(context, step.options)
+
+
+@dataclass(frozen=True, slots=True)
 class QueryTransformer:
     """Runner of the transformers of one search.
 
@@ -51,6 +89,8 @@ class QueryTransformer:
         get_corpus_context: Function that returns the context of the searched knowledge bases.
         prompt: Prompt for rewriting, of the agent or the knowledge base; None if there is none.
         uses_default_transformers: Whether the caller did not choose the transformers.
+        time_share: Share of the remaining time for all transformers together.
+        step_cache: Results that the knowledge bases of the search share; None to run every transformer.
     """
 
     chat: ChatModel | None
@@ -58,6 +98,8 @@ class QueryTransformer:
     get_corpus_context: Callable[[], Awaitable[CorpusContext]]
     prompt: str | None
     uses_default_transformers: bool
+    time_share: float = time_budget.REWRITE
+    step_cache: StepCache | None = None
 
     async def run(
         self, steps: Sequence[TransformerStep], queries: Sequence[Query], conversation: Conversation
@@ -93,7 +135,7 @@ class QueryTransformer:
             max_queries=MAX_QUERIES - len(others),
             chat=self.chat,
             search_run=self.search_run.with_time_share(
-                time_budget.REWRITE,
+                self.time_share,
                 max_seconds=time_budget.MAX_DEFAULT_REWRITE_SECONDS if self.uses_default_transformers else None,
             ),
             preview_search=corpus.preview_search,
@@ -108,7 +150,8 @@ class QueryTransformer:
                 step_context = replace(
                     context, name=step.transformer.name, queries=current, degradable_step=degradable_step
                 )
-                rewritten = await step.transformer.run(step_context, step.options)
+                run_step = _run_transformer if self.step_cache is None else self.step_cache.run_step
+                rewritten = await run_step(step, step_context)
                 current = rewritten.queries
                 reformulated = rewritten if rewritten.reformulation is not None else reformulated
                 requested = requested if fans_out else frozenset(current)

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 from uuid import UUID
 
 from app.db.driver import StaleCacheError
@@ -24,37 +24,45 @@ from app.logging import get_logger
 from app.quotas.service import QuotaService
 from app.retrieval import time_budget
 from app.retrieval.costs import SearchCosts
+from app.retrieval.explanation_builder import build_explanation
 from app.retrieval.federation import FederatedSearch
 from app.retrieval.fusion.merge_sources import fuse_sources
-from app.retrieval.language_check import warn_unread_languages
+from app.retrieval.part_search import (
+    PartSearcher,
+    SearchPart,
+    accepts_images,
+    build_parts,
+    drop_unusable_parts,
+    get_top_weight,
+)
 from app.retrieval.plan import SearchPlan, resolve_queries
 from app.retrieval.preview_search import HybridPreviewSearch
-from app.retrieval.query_embedding import (
-    QueryEmbedder,
-    QueryVectorCache,
-    check_dimensions,
-    drop_unusable_queries,
-    warn_dimensions,
-)
+from app.retrieval.query_embedding import QueryEmbedder, QueryVectorCache, drop_unusable_queries
 from app.retrieval.query_transformation import Conversation, CorpusContext
 from app.retrieval.repeated_texts import RepeatCheck, put_repeats_last
 from app.retrieval.reranking import MIN_CANDIDATES, rerank
-from app.retrieval.retrievers.executor import RETRIEVER_CANDIDATES, HybridRetriever
+from app.retrieval.retrievers.executor import RETRIEVER_CANDIDATES
 from app.retrieval.routing.profile_cache import ProfileCache
-from app.retrieval.routing.router import PendingRoute, Route, Router
+from app.retrieval.routing.router import PendingRoute, Router
 from app.retrieval.score_thresholds import resolve_auto_thresholds
 from app.retrieval.search_run import SearchRun
-from app.retrieval.strategies.strategy import (
-    SearchContext,
-    SearchTarget,
-    Strategy,
-    collect_index_refs,
-    collect_score_thresholds,
-)
+from app.retrieval.source_plan import SourcePlan, create_source_plans
+from app.retrieval.source_rewriting import DEFAULT_MAX_REWRITTEN_SOURCES, PlannedQueries, SourceRewriter
 from app.retrieval.types import Hit, Query, SearchRequest, SearchResult, SearchUnavailable
-from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
+
+MIXED_STRATEGIES = "mixed"
+"""Name that a result shows if its knowledge bases were searched with several strategies."""
+
+
+class _SearchScene(NamedTuple):
+    """Request of one search, with the parts that all of its steps share."""
+
+    request: SearchRequest
+    db: TenantDatabase
+    search_run: SearchRun
+    query_embedder: QueryEmbedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,7 @@ class RetrievalService:
         profile_cache: Cache of routing profiles of the process.
         knowledge_base_cache: Cache of knowledge bases of the process.
         costs: Slots for expensive searches of the process.
+        max_rewritten_sources: Maximum number of knowledge bases of a search with separate queries.
     """
 
     db: TenantDatabase
@@ -88,6 +97,7 @@ class RetrievalService:
     profile_cache: ProfileCache = field(default_factory=ProfileCache)
     knowledge_base_cache: KnowledgeBaseCache = field(default_factory=KnowledgeBaseCache)
     costs: SearchCosts = field(default_factory=SearchCosts)
+    max_rewritten_sources: int = DEFAULT_MAX_REWRITTEN_SOURCES
 
     async def search(self, request: SearchRequest) -> SearchResult:
         """Search for the best hits. An empty and complete result means that nothing matches.
@@ -196,27 +206,30 @@ class RetrievalService:
         steps = [] if pending_route.is_empty else plan.transformer_steps
         if views is not None and (steps or any(query.image is not None for query in requested_queries)):
             await _revalidate(db)  # before a model is called
+        source_plans = self._plan_sources_early(pending_route, plan, request, search_run)
         queries, rewritten = await query_transformer.run(steps, requested_queries, conversation)
         route = await pending_route.wait_for_route()
-        queries = drop_unusable_queries(
-            queries,
-            search_run,
-            uses_dense=plan.strategy.name != "lexical",
-            accepts_images=self._accepts_images(route.targets),
-        )
+        if source_plans is None:
+            source_plans = create_source_plans(route, plan, request, search_run)
+        rewriter = self._create_source_rewriter(db, search_run, query_embedder, is_cached=views is not None)
+        planned = await rewriter.rewrite(source_plans, queries, conversation)
         federated_search = FederatedSearch.from_views(
             self.http_sources, self.rewrite_model, search_run, request, route.views
         )
         auto_thresholds = resolve_auto_thresholds(request, route.targets, search_run)
-        hits = await self._find_hits(request, db, search_run, plan, queries, route, query_embedder, federated_search)
+        parts = self._build_parts(plan, planned, queries, search_run)
+        scene = _SearchScene(request, db, search_run, query_embedder)
+        hits = await self._find_hits(scene, plan, queries, parts, federated_search)
         reformulation = await rewritten.await_reformulation()
         explanation = (
-            plan.explain(route, search_run.plans, federated_search.explain_sources()) if request.explain else None
+            build_explanation(plan, planned, route, search_run.plans, federated_search.explain_sources())
+            if request.explain
+            else None
         )
         return SearchResult(
             hits=hits[: plan.top_k],
-            queries=[query.text for query in queries if query.text is not None],
-            strategy=plan.strategy.name,
+            queries=_collect_texts(queries, parts),
+            strategy=_get_strategy_name(plan, parts),
             warnings=[*search_run.warnings, *search_run.notices],
             timings_ms=search_run.timings_ms,
             explanation=explanation,
@@ -226,6 +239,28 @@ class RetrievalService:
             answer_prompt=plan.prompts.get("answer"),
             degraded_steps=search_run.degraded_steps,
             auto_thresholds=auto_thresholds,
+        )
+
+    def _plan_sources_early(
+        self, pending_route: PendingRoute, plan: SearchPlan, request: SearchRequest, search_run: SearchRun
+    ) -> list[SourcePlan] | None:
+        """Plan the knowledge bases before a model is called, if they are known; else return None."""
+        route = pending_route.resolved_route
+        return None if route is None else create_source_plans(route, plan, request, search_run)
+
+    def _create_source_rewriter(
+        self, db: TenantDatabase, search_run: SearchRun, query_embedder: QueryEmbedder, *, is_cached: bool
+    ) -> SourceRewriter:
+        async def revalidate() -> None:
+            if is_cached:
+                await _revalidate(db)
+
+        return SourceRewriter(
+            self.rewrite_model,
+            search_run,
+            self.max_rewritten_sources,
+            lambda targets: HybridPreviewSearch(db, query_embedder, targets, self.costs),
+            revalidate,
         )
 
     def _create_router(
@@ -246,62 +281,54 @@ class RetrievalService:
             views,
         )
 
+    def _build_parts(
+        self, plan: SearchPlan, planned: Sequence[PlannedQueries], queries: Sequence[Query], search_run: SearchRun
+    ) -> list[SearchPart]:
+        """Build the parts of the search without queries that they cannot search, which the caller is warned of."""
+        if not planned:  # HTTP sources may search the queries
+            uses_dense = plan.strategy.name != "lexical"
+            drop_unusable_queries(
+                queries, search_run, uses_dense=uses_dense, accepts_images=accepts_images([], self.embedders)
+            )
+        return drop_unusable_parts(build_parts(planned), search_run, self.embedders) if queries else []
+
     async def _find_hits(
         self,
-        request: SearchRequest,
-        db: TenantDatabase,
-        search_run: SearchRun,
+        scene: _SearchScene,
         plan: SearchPlan,
         queries: Sequence[Query],
-        route: Route,
-        query_embedder: QueryEmbedder,
+        parts: Sequence[SearchPart],
         federated_search: FederatedSearch,
     ) -> list[Hit]:
-        """Return the hits of the strategy and of HTTP sources, fused and reranked; may be more than ``top_k``."""
+        """Return the hits of the strategies and of HTTP sources, fused and reranked; may be more than ``top_k``."""
+        request, search_run = scene.request, scene.search_run
         repeats = await RepeatCheck.from_request(request)
         is_reranked = request.rerank and self.reranker is not None
         candidate_count = max(plan.top_k, MIN_CANDIDATES) if is_reranked else plan.top_k
-        retriever = self._create_retriever(
-            db, request, search_run, route.targets, candidate_count, requested_top_k=plan.top_k, repeats=repeats
+        searcher = PartSearcher(
+            scene.db,
+            self.embedders,
+            scene.query_embedder,
+            search_run,
+            request,
+            top_k=candidate_count,
+            requested_top_k=plan.top_k,
+            costs=self.costs,
+            retriever_candidates=self.retriever_candidates,
+            repeats=repeats,
         )
-        context = SearchContext(retriever, query_embedder, search_run, queries, route.targets)
-        local_search = None
-        if queries and route.targets:
-            self._check_targets(plan.strategy, context)
-            local_search = partial(plan.strategy.run, context, plan.options)
+        if parts:
+            searcher.check_parts(parts)
         results = await federated_search.run_with(
-            local_search, queries, top_k=candidate_count, get_weight=retriever.get_top_weight
+            partial(searcher.run, parts) if parts else None,
+            queries,
+            top_k=candidate_count,
+            get_weight=partial(get_top_weight, parts),
         )
         hits = fuse_sources(results)
         ranked = await rerank(self.reranker, search_run, queries, hits) if request.rerank else hits
         # Once more: a reranker or a plugin changes the order, and HTTP sources add hits.
         return ranked if repeats is None else put_repeats_last(await repeats.mark(ranked))
-
-    def _create_retriever(
-        self,
-        db: TenantDatabase,
-        request: SearchRequest,
-        search_run: SearchRun,
-        targets: Sequence[SearchTarget],
-        top_k: int,
-        *,
-        requested_top_k: int,
-        repeats: RepeatCheck | None,
-    ) -> HybridRetriever:
-        return HybridRetriever(
-            db=db,
-            search_run=search_run,
-            indexes=collect_index_refs(targets),
-            top_k=top_k,
-            requested_top_k=requested_top_k,
-            score_thresholds=collect_score_thresholds(targets),
-            retriever_candidates=self.retriever_candidates,
-            expansion=request.expansion and request.expansion.limit_characters(top_k),
-            return_vectors=request.return_vectors,
-            explain=request.explain,
-            repeats=repeats,
-            costs=self.costs,
-        )
 
     async def _get_corpus_context(
         self, db: TenantDatabase, pending_route: PendingRoute, query_embedder: QueryEmbedder
@@ -317,41 +344,18 @@ class RetrievalService:
                 scope = await restrict_scope(session, principal, scope)
         return scope.list_visible_keys()
 
-    def _accepts_images(self, targets: Sequence[SearchTarget]) -> bool:
-        models = [target.embedder for target in targets if target.embedder is not None] or self.embedders.all
-        return any(model.image_embedder is not None for model in models)
 
-    def _check_targets(self, strategy: Strategy[Any], context: SearchContext) -> None:
-        """Refuse a dense search that no target can answer. Warn of targets that only one retriever can search."""
-        targets, queries = context.targets, context.queries
-        check_dimensions(queries, [target.kb.index.dim for target in targets])
-        if strategy.name != "dense":
-            for reason in filter(None, [target.kb.analyzer_mismatch for target in targets]):
-                message = f"{reason} Until then, some words do not match."
-                context.search_run.add_notice(ServiceWarning(WarningCode.ANALYZER_MISMATCH, message))
-        if strategy.name == "lexical":
-            return
-        warn_unread_languages(queries, targets, self.embedders, context.search_run)
-        for target in targets:
-            warn_dimensions(queries, context.search_run, name=target.kb.display_name, size=target.kb.index.dim)
-        vector_queries = [query for query in queries if query.vector is not None]
-        if len(vector_queries) == len(queries):
-            return
-        mismatched = [target.kb for target in targets if target.embedder is None]
-        if strategy.name == "dense" and len(mismatched) == len(targets) and not vector_queries:
-            targets[0].kb.require_match(self.embedders.identities)
-        for kb in mismatched:
-            message = f"{kb.find_mismatch(self.embedders.identities)} Its dense retriever was skipped."
-            context.search_run.warn(ServiceWarning(WarningCode.EMBEDDING_MODEL_MISMATCH, message))
-        if any(query.image is not None for query in queries):
-            text_only = [
-                target.kb.display_name
-                for target in targets
-                if target.embedder and target.embedder.image_embedder is None
-            ]
-            for name in text_only:
-                message = f"Image queries were skipped in {name}: its embedding model accepts text only."
-                context.search_run.warn(ServiceWarning(WarningCode.IMAGE_QUERIES_SKIPPED, message))
+def _collect_texts(queries: Sequence[Query], parts: Sequence[SearchPart]) -> list[str]:
+    """Return the texts that were searched: distinct texts of several parts, or the common ones without a part."""
+    if len(parts) > 1:
+        return list(dict.fromkeys(query.text for part in parts for query in part.queries if query.text is not None))
+    searched = parts[0].queries if parts else queries
+    return [query.text for query in searched if query.text is not None]
+
+
+def _get_strategy_name(plan: SearchPlan, parts: Sequence[SearchPart]) -> str:
+    names = {part.strategy.name for part in parts} or {plan.strategy.name}
+    return names.pop() if len(names) == 1 else MIXED_STRATEGIES
 
 
 async def _revalidate(db: TenantDatabase) -> None:

@@ -16,6 +16,9 @@ MIN_BUDGET_SECONDS = 1.0
 # Share of the chat model for all transformers together, and its maximum in seconds if the caller did not request them.
 # Results are good without the transformers: nDCG@10 of 0.864 instead of 0.918.
 REWRITE, MAX_DEFAULT_REWRITE_SECONDS = 0.3, 1.2
+# Share of the chat model for the transformers of single knowledge bases, after the common transformers above. All
+# knowledge bases of a search are rewritten at the same time.
+SOURCE_REWRITE = 0.3
 # With less time no model answers, and its circuit breaker would count one more failure.
 MIN_REWRITE_SECONDS = 0.05
 # Share of a transformer's first search. The chat model needs the rest to read the chunks.

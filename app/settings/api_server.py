@@ -70,6 +70,16 @@ class ServerSettings(SettingsGroup):
         "for that search.",
         read_by="API",
     )
+    max_rewritten_sources: int = env_field(
+        "MAX_REWRITTEN_SOURCES",
+        8,
+        ge=0,
+        le=100,
+        unit="knowledge bases",
+        description="Number of knowledge bases of one search whose transformers rewrite the queries. The others are "
+        "searched with the common queries, with a warning.",
+        read_by="API",
+    )
     max_upload_bytes: int = env_field(
         "MAX_UPLOAD_BYTES",
         500 * 1024 * 1024,

@@ -131,7 +131,7 @@ async def test_transformer_that_reads_knowledge_bases_waits_for_routing(
 async def test_routed_knowledge_base_settings_apply(retrieval: RetrievalService, meeting: Meeting) -> None:
     request = SearchRequest([Query("jupiter has moons")], knowledge_bases=list(TEXTS), routing=RoutingOptions(1))
     assert (await retrieval.search(request)).strategy == "lexical"
-    assert (await retrieval.search(replace(request, routing=RoutingOptions(2)))).strategy == "hybrid"
+    assert (await retrieval.search(replace(request, routing=RoutingOptions(2)))).strategy == "mixed"
 
 
 async def test_analysis_runs_during_retrieval(retrieval: RetrievalService, meeting: Meeting) -> None:

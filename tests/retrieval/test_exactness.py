@@ -242,6 +242,11 @@ def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
                     "lexical": "all",
                 },
                 "dense_weight": DENSE_WEIGHT,
+                "strategy": "hybrid",
+                "strategy_options": {"fusion": "weighted", "dense_weight": DENSE_WEIGHT, "rrf_k": 60},
+                "queries": queries,
+                "transformers": [],
+                "prompts": {},
             }
         ],
     }

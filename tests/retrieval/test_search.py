@@ -66,7 +66,7 @@ def test_search_uses_strategy_of_knowledge_base(tenant: Tenant) -> None:
     answer = tenant.admin.post("/v1/knowledge-bases/words/search", json={"query": "harbor"}).json()
     assert (answer["strategy"], len(answer["results"])) == ("lexical", 2)
     several = tenant.admin.post("/v1/search", json={"query": "harbor"}).json()
-    assert (several["strategy"], len(several["results"])) == ("hybrid", 3)
+    assert (several["strategy"], len(several["results"])) == ("mixed", 3)
 
 
 def test_search_merges_options_of_knowledge_base(tenant: Tenant) -> None:

@@ -352,10 +352,6 @@ class HybridRetriever:
         weighted = [(key, apply_weight(score, self.indexes[key[:16]].weight)) for key, score in ranking.ranked_keys]
         return replace(ranking, ranked_keys=sorted(weighted, key=lambda item: -item[1]))
 
-    def get_top_weight(self, hits: Sequence[Hit]) -> float:
-        """Return the weight of the best hit's knowledge base, for the merge with other sources."""
-        return self.indexes[hits[0].key[:16]].weight if hits else 1.0
-
     def _create_loader(self, repository: RetrievalRepository) -> HitLoader:
         return HitLoader(
             repository=repository,

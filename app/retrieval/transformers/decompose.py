@@ -22,5 +22,11 @@ async def run(context: TransformContext, options: DecomposeOptions) -> Transform
 
 
 TRANSFORMER = Transformer(
-    "decompose", "The simple questions in it too.", DecomposeOptions, run, fans_out=True, needs_corpus=False
+    "decompose",
+    "The simple questions in it too.",
+    DecomposeOptions,
+    run,
+    fans_out=True,
+    needs_corpus=False,
+    needs_preview=False,
 )

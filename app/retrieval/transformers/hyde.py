@@ -36,4 +36,5 @@ TRANSFORMER = Transformer(
     run,
     fans_out=True,
     needs_corpus=False,
+    needs_preview=False,
 )

@@ -30,4 +30,10 @@ def _extract_keywords(context: TransformContext, query: str) -> str:
     return remove_stop_words(context.languages[0], query) if len(context.languages) == 1 else query
 
 
-TRANSFORMER = Transformer("keywords", "The words that matter, without the sentence around them.", KeywordsOptions, run)
+TRANSFORMER = Transformer(
+    "keywords",
+    "The words that matter, without the sentence around them.",
+    KeywordsOptions,
+    run,
+    needs_preview=False,
+)

@@ -21,5 +21,11 @@ async def run(context: TransformContext, options: MultiQueryTransformerOptions) 
 
 
 TRANSFORMER = Transformer(
-    "multi_query", "The same in other words too.", MultiQueryTransformerOptions, run, fans_out=True, needs_corpus=False
+    "multi_query",
+    "The same in other words too.",
+    MultiQueryTransformerOptions,
+    run,
+    fans_out=True,
+    needs_corpus=False,
+    needs_preview=False,
 )

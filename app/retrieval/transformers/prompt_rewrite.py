@@ -28,4 +28,6 @@ TRANSFORMER = Transformer(
     run,
     takes_prompt=True,
     needs_corpus=False,
+    needs_preview=False,
+    varies_by_source=True,
 )

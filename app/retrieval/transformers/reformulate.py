@@ -83,4 +83,5 @@ TRANSFORMER = Transformer(
     NoTransformerOptions,
     run,
     needs_corpus=False,
+    needs_preview=False,
 )

@@ -287,6 +287,10 @@ class Transformer(Generic[OptionsT]):
         takes_prompt: Whether the transformer uses the prompt of the agent or the knowledge base.
         needs_corpus: Whether the transformer uses ``languages`` or ``fetch_preview_chunks``. If false, the transformer
             runs while the knowledge bases are still being selected.
+        needs_preview: Whether the transformer uses ``fetch_preview_chunks``. If false, knowledge bases with the same
+            language share one run in a search over several knowledge bases.
+        varies_by_source: Whether the result depends on the language or the prompt of a single knowledge base. Such a
+            transformer runs for each knowledge base of a search.
     """
 
     name: str
@@ -296,6 +300,8 @@ class Transformer(Generic[OptionsT]):
     fans_out: bool = False
     takes_prompt: bool = False
     needs_corpus: bool = True
+    needs_preview: bool = True
+    varies_by_source: bool = False
 
 
 def normalize_queries(texts: Sequence[str]) -> list[str]:

@@ -18,4 +18,11 @@ async def run(context: TransformContext, _options: NoTransformerOptions) -> Tran
     return TransformResult(await context.rewrite_each(TASK.format(language=context.languages[0])))
 
 
-TRANSFORMER = Transformer("translate", "Into the language of the knowledge base.", NoTransformerOptions, run)
+TRANSFORMER = Transformer(
+    "translate",
+    "Into the language of the knowledge base.",
+    NoTransformerOptions,
+    run,
+    needs_preview=False,
+    varies_by_source=True,
+)

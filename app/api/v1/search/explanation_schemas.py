@@ -27,6 +27,16 @@ class QueryPlanOut(BaseModel):
     )
 
 
+class UsedPromptOut(BaseModel):
+    """Version of a prompt that took part in a search."""
+
+    owner: str = Field(
+        description="Name of the knowledge base, or id of the agent, that the prompt belongs to.",
+        examples=[example_values.KNOWLEDGE_BASE_NAME],
+    )
+    version: int = Field(description="Number of the version, from 1.", examples=[2])
+
+
 class ExplainedIndexOut(BaseModel):
     """Knowledge base that was searched, with the filter as the service understood it."""
 
@@ -61,6 +71,27 @@ class ExplainedIndexOut(BaseModel):
         "applies.",
         examples=[0.3],
         exclude_if=lambda threshold: threshold is None,
+    )
+    strategy: str | None = Field(
+        description="Strategy of the search in this knowledge base; null for a knowledge base of kind `http`.",
+        examples=["hybrid"],
+    )
+    strategy_options: dict[str, Any] = Field(
+        description="Options of that strategy with all defaults; empty for a knowledge base of kind `http`.",
+        examples=[{"fusion": "weighted", "dense_weight": 0.6}],
+    )
+    queries: list[str] = Field(
+        description="Texts that this knowledge base was searched with, after all transformers.",
+        examples=[["How many days of parental leave are there?"]],
+    )
+    transformers: list[str] = Field(
+        description="Transformers that made these queries, in their order: the common ones, then those of the "
+        "knowledge base.",
+        examples=[["reformulate", "translate"]],
+    )
+    prompts: dict[PromptName, UsedPromptOut] = Field(
+        description="Prompts of admins that these transformers used, by name.",
+        examples=[{"rewrite": {"owner": example_values.KNOWLEDGE_BASE_NAME, "version": 2}}],
     )
 
 
@@ -111,16 +142,6 @@ class ReformulationOut(BaseModel):
     )
 
 
-class UsedPromptOut(BaseModel):
-    """Version of a prompt that took part in a search."""
-
-    owner: str = Field(
-        description="Name of the knowledge base, or id of the agent, that the prompt belongs to.",
-        examples=[example_values.KNOWLEDGE_BASE_NAME],
-    )
-    version: int = Field(description="Number of the version, from 1.", examples=[2])
-
-
 class AutoThresholdOut(BaseModel):
     """Calibrated threshold of a knowledge base: the value of `score_threshold` `auto`."""
 
@@ -139,13 +160,15 @@ class ExplanationOut(BaseModel):
 
     strategy_options: dict[str, Any] = Field(
         description="Options of the strategy with all defaults. `dense_weight` is null if the default weights of the "
-        "knowledge bases differ.",
+        "knowledge bases differ. If the strategies differ, `knowledge_bases` has the options of each.",
         examples=[{"fusion": "weighted", "dense_weight": 0.6}],
     )
     knowledge_bases: list[ExplainedIndexOut] = Field(description="Knowledge bases that were searched.")
-    transformers: list[str] = Field(description="Transformers that ran, in their order.", examples=[["reformulate"]])
+    transformers: list[str] = Field(
+        description="Transformers that ran for all knowledge bases, in their order.", examples=[["reformulate"]]
+    )
     prompts: dict[PromptName, UsedPromptOut] = Field(
-        description="Prompts of admins that took part, by name: `rewrite`.",
+        description="Prompts of admins that these transformers used, by name: `rewrite`.",
         examples=[{"rewrite": {"owner": example_values.KNOWLEDGE_BASE_NAME, "version": 2}}],
     )
     routing: list[RoutingDecisionOut] | None = Field(

@@ -57,8 +57,8 @@ class RetrieverRankOut(BaseModel):
     """Rank of a chunk in the results of one retriever for one query."""
 
     query: int = Field(
-        description="Index of the query, from 0. Vectors and images count too, although `queries` of the response "
-        "leaves them out.",
+        description="Index of the query, from 0, among the queries of the knowledge base. Vectors and images count "
+        "too, although `queries` of the response leaves them out.",
         examples=[0],
     )
     retriever: RetrieverName = Field(description="Retriever that returned the chunk.", examples=["dense"])
@@ -184,7 +184,10 @@ class SearchOut(BaseModel):
         description="Texts that the search ran with, after all transformers. Vectors and images have no text.",
         examples=[["How many days of parental leave are there?"]],
     )
-    strategy: str = Field(description="Strategy of the search.", examples=["hybrid"])
+    strategy: str = Field(
+        description="Strategy of the search; `mixed` if knowledge bases used several, which `explain` shows.",
+        examples=["hybrid"],
+    )
     degraded: list[DegradedStepOut] = Field(
         description="Steps that were left out because of the deadline or because a model or a database did not answer.",
         examples=[[]],

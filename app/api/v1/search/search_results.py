@@ -1,5 +1,6 @@
 """Conversion of search results to the schemas of the response."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from fastapi import Response
@@ -26,6 +27,7 @@ from app.api.v1.search.search_result_schemas import (
     SearchResultOut,
 )
 from app.ids import encode_id
+from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.explain import Explanation, Reformulation
 from app.retrieval.routes import RoutingDecision
 from app.retrieval.types import Hit, SearchResult
@@ -94,16 +96,23 @@ def _build_explanation_out(explanation: Explanation, reformulation: Reformulatio
                 source_queries=None if item.source_queries is None else list(item.source_queries),
                 dense_weight=item.dense_weight,
                 score_threshold=item.score_threshold,
+                strategy=item.strategy,
+                strategy_options=dict(item.strategy_options),
+                queries=list(item.queries),
+                transformers=list(item.transformers),
+                prompts=_to_used_prompts_out(item.prompts),
             )
             for item in explanation.indexes
         ],
         transformers=list(explanation.transformers),
-        prompts={
-            name: UsedPromptOut(owner=item.owner, version=item.version) for name, item in explanation.prompts.items()
-        },
+        prompts=_to_used_prompts_out(explanation.prompts),
         routing=[_to_routing_decision_out(item) for item in explanation.routing_decisions] or None,
         reformulation=None if reformulation is None else to_reformulation_out(reformulation),
     )
+
+
+def _to_used_prompts_out(prompts: Mapping[PromptName, ActivePrompt]) -> dict[PromptName, UsedPromptOut]:
+    return {name: UsedPromptOut(owner=item.owner, version=item.version) for name, item in prompts.items()}
 
 
 def _to_routing_decision_out(routed: RoutingDecision) -> RoutingDecisionOut:
