@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from app.inference.chat import ChatModel
 from app.retrieval import time_budget
 from app.retrieval.search_run import EXTRA_QUERIES_SKIPPED, SearchRun
 from app.retrieval.transformers import TransformerStep
 from app.retrieval.transformers.transformer import PreviewSearcher, TransformContext, TransformResult
-from app.retrieval.types import DegradableStep, Message, Query
+from app.retrieval.types import DegradableStep, Message, Query, SearchRequest
 
 MAX_QUERIES = 16
 
@@ -28,6 +28,12 @@ class Conversation:
     messages: Sequence[Message]
     is_query_source: bool
     needs_analysis: bool = False
+
+    @classmethod
+    def from_request(cls, request: SearchRequest) -> Self:
+        """Return the conversation of a search request."""
+        needs_analysis = request.needs_analysis or request.explain
+        return cls(request.messages, is_query_source=not request.queries, needs_analysis=needs_analysis)
 
 
 class CorpusContext(NamedTuple):

@@ -198,11 +198,7 @@ class RetrievalService:
         query_transformer = plan.create_query_transformer(
             self.rewrite_model, search_run, partial(self._get_corpus_context, db, pending_route, query_embedder)
         )
-        conversation = Conversation(
-            request.messages,
-            is_query_source=not request.queries,
-            needs_analysis=request.needs_analysis or request.explain,
-        )
+        conversation = Conversation.from_request(request)
         steps = [] if pending_route.is_empty else plan.transformer_steps
         if views is not None and (steps or any(query.image is not None for query in requested_queries)):
             await _revalidate(db)  # before a model is called

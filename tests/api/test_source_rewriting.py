@@ -113,7 +113,7 @@ def count_tasks(chat: ChatServer, *words: str) -> list[int]:
     return [sum(word in task for task in tasks) for word in words]
 
 
-def test_each_knowledge_base_is_asked_with_its_own_queries(tenant: Tenant, chat: ChatServer) -> None:
+def test_each_knowledge_base_is_searched_with_its_own_queries(tenant: Tenant, chat: ChatServer) -> None:
     found = search(tenant, "fleet", "berlin", "plain")
     shown = explained(found)
     assert {name: item["queries"] for name, item in shown.items()} == {
