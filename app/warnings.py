@@ -83,6 +83,7 @@ class WarningCode(StrEnum):
 
     # Documents and previews: titles, images and embedding.
     CHUNK_SIZES_REDUCED = "chunk_sizes_reduced", "Requested chunk sizes were above what the embedding model reads."
+    CHUNKS_DELETED = "chunks_deleted", "The chunks of the document were deleted, until the document is reindexed."
     CHUNKS_NOT_EMBEDDED = (
         "chunks_not_embedded",
         "The embedding model refused some chunks; only the lexical retriever finds them.",

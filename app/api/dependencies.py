@@ -219,6 +219,25 @@ class PageParams:
             raise InvalidInputError("Invalid cursor.", loc=("query", "cursor")) from exc
         return number
 
+    def parse_chunk_cursor(self) -> tuple[UUID, int] | None:
+        """Parse the cursor of a list of chunks of several documents.
+
+        Returns:
+            Document and index of the chunk before the page; None for the first page.
+
+        Raises:
+            InvalidInputError: The cursor is not valid.
+        """
+        if self.cursor is None:
+            return None
+        try:
+            document_id, ordinal = self._decode_cursor()
+            if type(ordinal) is not int or not 0 <= ordinal < 2**31:
+                raise ValueError
+            return UUID(document_id), ordinal
+        except (ValueError, TypeError, AttributeError) as exc:
+            raise InvalidInputError("Invalid cursor.", loc=("query", "cursor")) from exc
+
     def _decode_cursor(self) -> list[Any]:
         try:
             position = json.loads(base64.urlsafe_b64decode((self.cursor or "").encode("ascii")))

@@ -42,6 +42,7 @@ class AuditAction(StrEnum):
     DOCUMENT_REPLACE = "document.replace"
     DOCUMENT_UPDATE = "document.update"
     DOCUMENT_REINDEX = "document.reindex"
+    DOCUMENT_PREPARE_REINDEX = "document.prepare_reindex"
     DOCUMENT_DELETE = "document.delete"
     DOCUMENT_DELETE_MANY = "document.delete_many"
     DOCUMENT_EXPIRE = "document.expire"

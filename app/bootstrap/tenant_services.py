@@ -10,6 +10,7 @@ from app.audit.service import AuditService
 from app.audit.types import Actor
 from app.bootstrap.resources import Resources
 from app.db.session import TenantDatabase
+from app.documents.chunk_service import DocumentChunkService
 from app.documents.content.catalog import DocumentCatalog
 from app.documents.content.image_service import ImageService
 from app.documents.content.service import ContentService
@@ -127,6 +128,14 @@ class TenantServices:
             parseable_types=load_installed_parsers().keys(),
             plugin_types=list_plugin_types(load_installed_parsers()),
             quotas=self.quotas,
+        )
+
+    @cached_property
+    def document_chunks(self) -> DocumentChunkService:
+        """Service that changes the chunks of documents."""
+        resources = self.resources
+        return DocumentChunkService(
+            self.db, self.knowledge_bases, self.documents, resources.objects, resources.queue, self.quotas
         )
 
     @cached_property

@@ -83,7 +83,7 @@ class DocumentService:
         )
         return document
 
-    async def _lock_in_session(self, session: Session, reference: str, document_id: UUID) -> DocumentRow:
+    async def lock_writable(self, session: Session, reference: str, document_id: UUID) -> DocumentRow:
         """Lock a document before a change.
 
         Raises KnowledgeBaseNotFound, DocumentNotFound, SharedDocument, ForbiddenError.
@@ -237,7 +237,7 @@ class DocumentService:
         """
         try:
             async with self.db.transaction() as session:
-                document = await self._lock_in_session(session, reference, document_id)
+                document = await self.lock_writable(session, reference, document_id)
                 # The knowledge base is read after the lock of the document. A metadata backfill has updated the
                 # document already, or waits for the lock.
                 kb = await self.knowledge_bases.find_in_session(session, reference)
@@ -256,6 +256,9 @@ class DocumentService:
                     await find_unexpired_document(
                         session, self.queue, *location, external_id=external_id, sha256=sha256
                     )
+                if document.title is None and changes.get("title") == document.source:
+                    # The name stands for a missing title in responses, and a client may send it back.
+                    changes = {name: value for name, value in changes.items() if name != "title"}
                 is_settled = document.status in (FINAL_STATUSES if retry_failed else ("ready",))
                 is_retitled = is_settled and changes.get("title", document.title) != document.title
                 if is_retitled:
@@ -322,7 +325,7 @@ class DocumentService:
         async with self.db.transaction() as session:
             kb = await self.knowledge_bases.find_in_session(session, reference)
             kb.require_match(self.knowledge_bases.settings.embedders.identities)
-            document = await self._lock_in_session(session, reference, document_id)
+            document = await self.lock_writable(session, reference, document_id)
             # A ready or failed document may still have a job that was not removed yet. That job does nothing any more.
             if document.status in FINAL_STATUSES or not await self.queue.run_now(
                 session, tenant_id=self.db.tenant_id, document_id=document.id, version=document.version

@@ -1,6 +1,6 @@
 """Types of documents: received files, fields that a caller provides, results of uploads, and errors."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -41,6 +41,24 @@ class ChunkNotFound(NotFoundError):
     """The document has no chunk with this id. List the document's chunks to get valid ids."""
 
     code = "chunk_not_found"
+
+
+class ChunksNotProvided(ConflictError):
+    """The service made the chunks of this document. Only chunks that were uploaded can be changed one by one."""
+
+    code = "chunks_not_provided"
+
+
+class LastChunk(ConflictError):
+    """This is the only chunk of its document. Delete the document instead."""
+
+    code = "last_chunk"
+
+
+class DocumentInProgress(ConflictError):
+    """The document is being ingested. Wait until it is ready or has failed, then try again."""
+
+    code = "document_in_progress"
 
 
 class DuplicateIdentity(ConflictError):
@@ -130,11 +148,15 @@ class ReceivedForm:
 
 @dataclass(frozen=True, slots=True)
 class UploadResult:
-    """The document of an upload; ``created`` is False if the same bytes were stored already."""
+    """The document of an upload; ``created`` is False if the same bytes were stored already.
+
+    ``provided_chunks`` is the number of uploaded chunks, or None for an upload of a file or a text.
+    """
 
     document: DocumentRow
     knowledge_base_name: str
     created: bool
+    provided_chunks: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +176,11 @@ def build_object_key(tenant_id: UUID, document_id: UUID, upload_id: UUID) -> str
 def build_chunk_id(document_id: UUID, version: int, ordinal: int) -> UUID:
     """Return the id of a chunk. Ingesting the same version again yields the same ids."""
     return derive_id("chunk", document_id, version, ordinal)
+
+
+def build_chunk_ids(document: DocumentRow, ordinals: Iterable[int]) -> list[UUID]:
+    """Return the ids of the chunks with these indexes, in the newest version of a document."""
+    return [build_chunk_id(document.id, document.version, ordinal) for ordinal in ordinals]
 
 
 def build_node_id(document_id: UUID, version: int, path: tuple[int, ...]) -> UUID:

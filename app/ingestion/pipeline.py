@@ -247,7 +247,7 @@ class IngestionPipeline:
         db = budget.db
         async with db.transaction() as session:
             versions = VersionRepository(session, db.tenant_id)
-            document = await versions.lock(pending.document.id, pending.document.version)
+            document = await versions.lock(pending.document.id, pending.document.version, pending.object_key)
             if document is None:
                 raise VersionSuperseded
             # A request that changes the title during ingestion leaves the update of the chunks to this job.

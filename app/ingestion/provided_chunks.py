@@ -28,15 +28,16 @@ def read_provided_chunks(
     Raises:
         ChunkTooLong: A chunk without a usable vector has more tokens than the model reads.
     """
-    chunks = decode_chunks(path.read_bytes(), model=model)
+    chunks_by_ordinal = decode_chunks(path.read_bytes(), model=model)
+    ordinals, chunks = list(chunks_by_ordinal), list(chunks_by_ordinal.values())
     token_counts = tools.count_tokens([chunk.text for chunk in chunks])
     root = TreeNode(NodeKind.DOCUMENT, 0, 0, 0, title=title)
     drafts: list[ChunkDraft] = []
     position = 0
-    for number, (chunk, tokens) in enumerate(zip(chunks, token_counts, strict=True)):
+    for number, (ordinal, chunk, tokens) in enumerate(zip(ordinals, chunks, token_counts, strict=True)):
         if chunk.vector is None and tokens > tools.max_tokens:
             limit = f"the embedding model reads {tools.max_tokens}. Split the chunk"
-            raise ChunkTooLong(f"The chunk at index {number} has {tokens} tokens; {limit}.", index=number)
+            raise ChunkTooLong(f"The chunk at index {ordinal} has {tokens} tokens; {limit}.", index=ordinal)
         end, page = position + len(chunk.text), chunk.page
         leaf = TreeNode(NodeKind.PARAGRAPH, 0, position, end, path=(number,), page=page, page_end=page)
         leaf.block = BlockKind.PARAGRAPH
@@ -51,6 +52,7 @@ def read_provided_chunks(
                 page_end=page,
                 node_path=leaf.path,
                 metadata=chunk.metadata,
+                ordinal=ordinal,
             )
         )
         position = end + len(SEPARATOR)

@@ -152,7 +152,8 @@ class IngestionRepository:
             metadata: Scope and filterable metadata.
         """
         chunk_ids = [
-            build_chunk_id(location.document_id, location.version, ordinal) for ordinal in range(len(indexed.drafts))
+            build_chunk_id(location.document_id, location.version, ordinal)
+            for ordinal in _list_ordinals(indexed.drafts, slice(None))
         ]
         values = {
             "t": self.tenant_id,
@@ -242,10 +243,18 @@ def _to_page_params(line_layouts: Mapping[int, LineLayout]) -> dict[str, Any]:
     }
 
 
+def _list_ordinals(drafts: Sequence[ChunkDraft], batch: slice) -> list[int]:
+    """Return the index of each chunk of a batch in its document."""
+    return [
+        position if draft.ordinal is None else draft.ordinal
+        for position, draft in enumerate(drafts[batch], start=batch.start or 0)
+    ]
+
+
 def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
     drafts = indexed.drafts[batch]
     return {
-        "ordinals": list(range(batch.start, batch.start + len(drafts))),
+        "ordinals": _list_ordinals(indexed.drafts, batch),
         "contents": [draft.content for draft in drafts],
         "starts": [draft.start for draft in drafts],
         "ends": [draft.end for draft in drafts],

@@ -210,6 +210,8 @@ class ChunkDraft:
         node_path: Path of the topic that the chunk belongs to, or of the smallest node that contains the chunk.
         metadata: Metadata of this chunk, in addition to the metadata of the document.
         table_head: Head of the table that the chunk begins in, which the chunk repeats; None for any other chunk.
+        ordinal: Index of an uploaded chunk, which stays the same if another chunk of its document is deleted. None
+            means the position among the chunks of the document.
     """
 
     text: str
@@ -222,6 +224,7 @@ class ChunkDraft:
     node_path: tuple[int, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
     table_head: str | None = None
+    ordinal: int | None = None
 
     @property
     def content(self) -> str:

@@ -59,9 +59,22 @@ class VersionRepository:
         storage_quota = StorageQuota(self.tenant_id, quotas, document.quota_key_id, storage_key_quotas)
         return PendingVersion(document, row["key"], storage_quota, Quotas.from_json(row["key_quotas"]))
 
-    async def lock(self, document_id: UUID, version: int) -> DocumentRow | None:
-        """Lock the document until the transaction ends. Return its row, or None if the version need not be ingested."""
-        row = await self.session.fetch_row(_LOCK, {"t": self.tenant_id, "d": document_id, "v": version})
+    async def lock(self, document_id: UUID, version: int, object_key: str) -> DocumentRow | None:
+        """Lock the document until the transaction ends.
+
+        Args:
+            document_id: The document.
+            version: The version that was ingested.
+            object_key: Key of the original that was ingested. A change of one uploaded chunk replaces the original.
+
+        Returns:
+            The row of the document, or None if the version need not be ingested, or has another original now.
+        """
+        values = {"t": self.tenant_id, "d": document_id, "v": version}
+        row = await self.session.fetch_row(_LOCK, values)
+        original = await self.session.fetch_row(_ORIGINAL, values) if row is not None else None
+        if original is None or original["key"] != object_key:
+            return None
         return None if row is None else parse_document_row(row)
 
     async def set_status(
@@ -139,6 +152,9 @@ select d.*, o.key, (select t.quotas from tenant t where t.id = :t) tenant_quotas
   from (select {DOCUMENT_COLUMNS} from document where {_PENDING_FILTER}) d
   join document_object o on o.tenant_id = d.tenant_id and o.document_id = d.id and o.version = d.version""")  # noqa: S608
 _LOCK = parse_statement(f"select {DOCUMENT_COLUMNS} from document where {_PENDING_FILTER} for update")  # noqa: S608  (constants)
+_ORIGINAL = parse_statement(
+    "select key from document_object where tenant_id = :t and document_id = :d and version = :v"
+)
 _SET_STATUS = parse_statement(f"""
 update document set status = :status, progress = :progress::jsonb, updated_at = now()
  where {_PENDING_FILTER} returning 1""")  # noqa: S608  (constants)

@@ -258,6 +258,8 @@ async def _load_text(repository: TransferRepository, snapshot: DocumentSnapshot)
     document = snapshot.document
     if document.live_version != document.version or document.status != "ready":
         raise DocumentSkipped(document, f"its newest version is {document.status}")
+    if document.chunk_count == 0:
+        raise DocumentSkipped(document, "its chunks were deleted")
     if snapshot.memory_bytes > MAX_PART_BYTES:
         raise DocumentSkipped(document, "it is too large")
     stored_text = await repository.find_text(document)

@@ -9,7 +9,7 @@ from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
 from app.db.statements import Record, Statement, parse_statement
 from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row
-from app.documents.types import build_chunk_id
+from app.documents.types import CHUNKS_TYPE, build_chunk_id
 
 CHUNK_BATCH_SIZE = 500
 NODE_BATCH_SIZE = 5_000
@@ -73,8 +73,12 @@ class TransferRepository:
 
     async def iter_chunks(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
         """Yield a document's chunks with their vectors, in batches. The query finds each chunk by its id."""
-        for start in range(0, document.chunk_count, CHUNK_BATCH_SIZE):
-            ordinals = range(start, min(start + CHUNK_BATCH_SIZE, document.chunk_count))
+        count = document.chunk_count
+        if document.media_type == CHUNKS_TYPE:  # deleted chunks leave gaps between the indexes
+            row = await self.session.fetch_row(_LAST_ORDINAL, self._build_params(document))
+            count = 0 if row is None or row["ordinal"] is None else row["ordinal"] + 1
+        for start in range(0, count, CHUNK_BATCH_SIZE):
+            ordinals = range(start, min(start + CHUNK_BATCH_SIZE, count))
             ids = [build_chunk_id(document.id, document.version, ordinal) for ordinal in ordinals]
             yield await self.session.fetch_rows(_CHUNKS, {**self._build_params(document), "ids": ids})
 
@@ -123,6 +127,9 @@ _TEXT = parse_statement("""
 select o.key, t.content from document_text t
   join document_object o on o.tenant_id = t.tenant_id and o.document_id = t.document_id and o.version = t.version
  where t.tenant_id = :t and t.document_id = :d and t.version = :v""")
+_LAST_ORDINAL = parse_statement("""
+select max(ordinal) as ordinal from chunk
+ where tenant_id = :t and kb_id = :kb and document_id = :d and index_id = :i and version = :v""")
 _NODES = parse_statement("""
 select id, parent_id, kind, level, title, start_offset, end_offset, page, page_end, slide, block, ordinal
   from node where tenant_id = :t and document_id = :d and ordinal > :after order by ordinal limit :most""")

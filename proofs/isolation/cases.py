@@ -20,7 +20,7 @@ PATH_FIELDS = frozenset(
 # Fields of queries and bodies that do not refer to objects of a tenant. `after` and `before` of files and vector stores
 # use only the time inside an id, so the object need not exist.
 PLAIN_FIELDS = frozenset(
-    """limit cursor wait status name title description model dimensions strategy strategy_options max_tokens
+    """limit cursor include wait status name title description model dimensions strategy strategy_options max_tokens
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
     source_created_at encoding media_type text file query queries messages content score_threshold
     timeout_seconds offsets depth level dynamic chunks vector page section_titles options
@@ -173,6 +173,18 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(json={"title": "renamed"}),
         RequestTemplate(json={"scope": {"level": "user", "user_id": "<promoted_user>"}}),
         RequestTemplate(json={"scope": {"level": "chat_shared", "chat_id": "<promoted_chat>"}}),
+    ),
+    f"GET {KB}/documents/{{document}}": (RequestTemplate(), RequestTemplate(query={"include": "tree,chunks"})),
+    f"PUT {KB}/documents/{{document}}/chunks/{{chunk}}": (
+        RequestTemplate(json={"text": "A text."}, needs=("provided_chunks",)),
+    ),
+    f"DELETE {KB}/documents/{{document}}/chunks/{{chunk}}": (RequestTemplate(needs=("provided_chunks",)),),
+    f"POST {KB}/documents/{{document}}/prepare-reindex": (RequestTemplate(),),
+    f"GET {KB}/chunks": (
+        RequestTemplate(),
+        RequestTemplate(query={"user_id": "<user_id>"}),
+        RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(query={"filter": '{"$document_id": "<document>"}'}),
     ),
     f"GET {KB}/documents/{{document}}/chunks": (RequestTemplate(), RequestTemplate(query={"node": "<node>"})),
     "GET /v1/tenants/{tenant}/audit-events": (

@@ -57,10 +57,10 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     created = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
     created.raise_for_status()
     ids["kb"], ids["kb_name"] = name if form == "name" else created.json()["id"], name
-    if wanted & {"document", "external_id"}:
+    if wanted & {"document", "external_id", "chunk"}:
         # A document that will be promoted is uploaded to a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED_FIELDS else {}
-        ids["document"] = tenant.add_text(text, kb=name, external_id=ids["external_id"], **scope)["id"]
+        ids["document"] = _add_document(tenant, text, name, external_id=ids["external_id"], wanted=wanted, **scope)
     for state in wanted & {"building", "retired"}:
         asyncio.run(_add_generation(tenant, name, state))
     if "n" in wanted:
@@ -138,6 +138,16 @@ def wait_until_done(client: httpx2.Client, path: str) -> None:
     while client.get(path).raise_for_status().json()["status"] == "in_progress":
         assert time.monotonic() < deadline, path
         time.sleep(0.02)
+
+
+def _add_document(tenant: Tenant, text: str, kb: str, *, wanted: set[str], **fields: str) -> str:
+    """Upload a text, or chunks if a request changes single chunks. Return the id of the document."""
+    if "provided_chunks" not in wanted:
+        return str(tenant.add_text(text, kb=kb, **fields)["id"])
+    body = {"chunks": [{"text": text}, {"text": f"{text} again"}], **fields}
+    created = tenant.admin.post(f"/v1/knowledge-bases/{kb}/documents", params={"wait": 60}, json=body)
+    created.raise_for_status()
+    return str(created.json()["id"])
 
 
 ALL_FIELDS = (

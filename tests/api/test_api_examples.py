@@ -30,6 +30,8 @@ EXPECTED_PROBLEMS = {
     "cancel_reindex": "reindex_not_found",
     "roll_back_reindex": "nothing_to_roll_back",
     "get_image": "image_not_found",
+    "put_chunk": "chunks_not_provided",  # the document of the examples is a text
+    "delete_chunk": "chunks_not_provided",
 }
 # Calls before the request, for operations on objects that only they need.
 PREPARATIONS = {

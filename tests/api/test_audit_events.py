@@ -66,6 +66,9 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     f"PATCH {DOCUMENTS}/{{document}}": (["document.update"],),
     f"DELETE {DOCUMENTS}/{{document}}": (["document.delete"],),
     f"POST {DOCUMENTS}/{{document}}/reindex": (["document.reindex"],),
+    f"POST {DOCUMENTS}/{{document}}/prepare-reindex": (["document.prepare_reindex"],),
+    f"PUT {DOCUMENTS}/{{document}}/chunks/{{chunk}}": (["document.replace"],),
+    f"DELETE {DOCUMENTS}/{{document}}/chunks/{{chunk}}": (["document.replace"],),
     "POST /openai/v1/files": (["file.create"],),
     "DELETE /openai/v1/files/{file}": (["file.delete"],),
     f"POST {STORES}": (

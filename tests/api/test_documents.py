@@ -79,7 +79,7 @@ def test_document_change_is_visible_in_lists_and_searches(tenant: Tenant) -> Non
     assert (changed["metadata"], changed["title"], changed["source_uri"]) == ({"b": 2}, "Lines", "https://a.example/")
     assert (hits(b=2), hits(a=1), hits(**{"$title": "Lines"})) == (1, 0, 1)
     emptied = tenant.admin.patch(path, json={"metadata": {}, "title": None, "source_uri": None}).json()
-    assert (emptied["metadata"], emptied["title"], emptied["source_uri"]) == ({}, None, None)
+    assert (emptied["metadata"], emptied["title"], emptied["source_uri"]) == ({}, "Ropes", None)
     assert (hits(b=2), hits(**{"$title": {"exists": True}}), hits()) == (0, 0, 1)
     # The same text as before: the index of titles is up to date when it is ready.
     ready = tenant.add_text("Ropes are long.")

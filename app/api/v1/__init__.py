@@ -8,9 +8,21 @@ from pydantic.json_schema import models_json_schema
 from app.api.v1.admin import api_keys, audit_events, capabilities, status, tenants, usage, webhooks
 from app.api.v1.agents import agents
 from app.api.v1.answers import answers
-from app.api.v1.documents import chunks, deletions, document_events, documents, images, nodes, preview, uploads
+from app.api.v1.documents import (
+    chunk_changes,
+    chunks,
+    deletions,
+    document_details,
+    document_events,
+    documents,
+    images,
+    knowledge_base_chunks,
+    nodes,
+    preview,
+    uploads,
+)
 from app.api.v1.documents.preview import TextPreviewRequest
-from app.api.v1.documents.upload_schemas import TextDocumentCreate
+from app.api.v1.documents.upload_schemas import ProvidedChunkRequest, TextDocumentCreate
 from app.api.v1.knowledge_bases import knowledge_bases, prompts, reindex, sql_view, transfers
 from app.api.v1.search import agent_search, external_search, search
 
@@ -34,9 +46,12 @@ _ROUTE_MODULES = (
     prompts,
     uploads,
     documents,
+    document_details,
     deletions,
     document_events,
     chunks,
+    chunk_changes,
+    knowledge_base_chunks,
     nodes,
     images,
     preview,
@@ -51,7 +66,11 @@ _ROUTE_MODULES = (
 def build_body_schemas() -> dict[str, Any]:
     """Return the schemas, by name, of JSON bodies that routes parse themselves. FastAPI does not know these schemas."""
     _, definitions = models_json_schema(
-        [(TextDocumentCreate, "validation"), (TextPreviewRequest, "validation")],
+        [
+            (TextDocumentCreate, "validation"),
+            (ProvidedChunkRequest, "validation"),
+            (TextPreviewRequest, "validation"),
+        ],
         ref_template="#/components/schemas/{model}",
     )
     schemas: dict[str, Any] = definitions["$defs"]

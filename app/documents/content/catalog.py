@@ -1,15 +1,18 @@
 """Access to documents by id alone, across all knowledge bases that the caller's key may read."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
-from app.documents.content.catalog_repository import DocumentCatalogRepository
+from app.documents.content.catalog_repository import DocumentCatalogRepository, ListedChunk
 from app.documents.content.repository import ContentRepository
 from app.documents.lookup import find_readable_document
-from app.documents.types import DocumentNotFound
+from app.documents.repository import DocumentRowFilters
+from app.documents.scopes import SHARED_SCOPE
+from app.documents.types import ChunkNotFound, DocumentNotFound
+from app.filters import CompiledFilter
 from app.ids import encode_id
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseNotFound
@@ -51,6 +54,57 @@ class DocumentCatalog:
             repository = ContentRepository(session, document.tenant_id)
             text = await repository.get_text(document.id, start=start, end=start + max_characters + 1)
         return TextPage(document, name, text[:max_characters], has_more=len(text) > max_characters)
+
+    async def list_chunks(
+        self,
+        reference: str,
+        filters: DocumentRowFilters,
+        chunk_filter: CompiledFilter,
+        *,
+        after: tuple[UUID, int] | None,
+        limit: int,
+    ) -> tuple[str, Sequence[ListedChunk]]:
+        """List the chunks of a knowledge base, in the order of their documents' ids and of their index.
+
+        Args:
+            reference: Name or id of the knowledge base.
+            filters: Conditions on the documents. The shared scope lists the chunks of the shared counterpart.
+            chunk_filter: Condition on the metadata of the chunks.
+            after: Document and index of the last chunk of the page before. None begins with the first chunk.
+            limit: The maximum number of chunks.
+
+        Returns:
+            The name of the knowledge base, and the chunks with their documents.
+
+        Raises:
+            KnowledgeBaseNotFound: The knowledge base does not exist.
+            InvalidInputError: The database rejects the filter.
+        """
+        async with self.db.transaction() as session:
+            kb = await self.knowledge_bases.find_in_session(session, reference)
+            is_shared = filters.scope_key == SHARED_SCOPE.to_key() and kb.shared_counterpart is not None
+            listed_kb = kb.shared_counterpart if is_shared and kb.shared_counterpart else kb
+            repository = DocumentCatalogRepository(session, listed_kb.row.tenant_id)
+            filters = replace(filters, reader=self.knowledge_bases.principal.user_id)
+            chunks = await repository.list_chunks(
+                listed_kb.row.id, listed_kb.index.id, filters, chunk_filter, after=after, limit=limit
+            )
+            return kb.row.name, chunks
+
+    async def locate_chunk(self, chunk_id: UUID) -> tuple[str, UUID]:
+        """Return the id of the knowledge base and the id of the document of a chunk.
+
+        The caller reads the chunk through them, which checks that its key may read both.
+
+        Raises:
+            ChunkNotFound: No live version of a document has the chunk.
+        """
+        async with self.db.transaction() as session:
+            place = await DocumentCatalogRepository(session, self.db.tenant_id).find_chunk_place(chunk_id)
+        if place is None:
+            raise ChunkNotFound
+        kb_id, document_id = place
+        return encode_id("kb", kb_id), document_id
 
     async def list_documents(self, *, before: UUID | None, limit: int) -> Sequence[tuple[DocumentRow, str]]:
         """List documents that have a live version, newest first, each with the name of its knowledge base.

@@ -14,6 +14,12 @@ _IS_SMALL = parse_statement("""
 select (select count(*) from (select from node where tenant_id = :t and document_id = :d limit :nodes + 1) n) <= :nodes
    and coalesce((select octet_length(content) from document_text where tenant_id = :t and document_id = :d), 0) <= :size
        as is_small""")
+_CHUNKS_OF_DOCUMENT = """
+select id from chunk
+ where tenant_id = :t and kb_id = :kb and document_id = :d and index_id = :i and version = :v"""
+_NEIGHBOURS = parse_statement(f"""
+select ({_CHUNKS_OF_DOCUMENT} and ordinal < :ordinal order by ordinal desc limit 1) as previous_id,
+       ({_CHUNKS_OF_DOCUMENT} and ordinal > :ordinal order by ordinal limit 1) as next_id""")
 _NODES = parse_statement("""
 select id, parent_id, kind, level, title, start_offset, end_offset, page, page_end, slide, block
   from node where tenant_id = :t and document_id = :d order by ordinal""")
@@ -75,6 +81,12 @@ class ContentRepository:
             ChunkRow.version == document.live_version,
         )
         return await self.session.scalar(statement)
+
+    async def find_neighbours(self, chunk: ChunkRow) -> tuple[UUID | None, UUID | None]:
+        """Return the ids of the chunks before and behind a chunk in its document. Deleted chunks leave gaps."""
+        values = {"t": self.tenant_id, "kb": chunk.kb_id, "d": chunk.document_id, "i": chunk.index_id}
+        row = await self.session.fetch_row(_NEIGHBOURS, {**values, "v": chunk.version, "ordinal": chunk.ordinal})
+        return (None, None) if row is None else (row["previous_id"], row["next_id"])
 
     async def is_small_tree(self, document_id: UUID, *, max_nodes: int, max_bytes: int) -> bool:
         """Return whether a document has at most ``max_nodes`` nodes and ``max_bytes`` bytes of text."""

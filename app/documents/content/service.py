@@ -12,7 +12,7 @@ from app.documents.content.node_table import NodeTable
 from app.documents.content.offsets import OffsetConverter, create_utf16_converter
 from app.documents.content.repository import ContentRepository
 from app.documents.lookup import find_readable_document
-from app.documents.types import ChunkNotFound, NodeNotFound
+from app.documents.types import CHUNKS_TYPE, ChunkNotFound, NodeNotFound, build_chunk_id
 from app.errors import TooManyRequestsError, UnavailableError
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.tenant_slots import TenantSlots
@@ -76,12 +76,14 @@ class ChunkListView:
 
 @dataclass(frozen=True, slots=True)
 class ChunkView:
-    """A chunk of a document, with the positions of its lines."""
+    """A chunk of a document, with the positions of its lines, and the ids of the chunks before and behind it."""
 
     document: DocumentRow
     chunk: ChunkRow
     line_boxes: LineBoxes
     offsets: OffsetConverter
+    previous_id: UUID | None
+    next_id: UUID | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,17 @@ class _DocumentSource:
         if not nodes:
             raise NodeNotFound
         return nodes
+
+    async def find_neighbours(self, chunk: ChunkRow) -> tuple[UUID | None, UUID | None]:
+        """Return the ids of the chunks before and behind a chunk. Only uploaded chunks need a query."""
+        if self.document.media_type == CHUNKS_TYPE:
+            return await self.repository.find_neighbours(chunk)
+        ordinals = (chunk.ordinal - 1, chunk.ordinal + 1)
+        before, behind = (
+            build_chunk_id(self.document.id, chunk.version, at) if 0 <= at < self.document.chunk_count else None
+            for at in ordinals
+        )
+        return before, behind
 
     async def load_line_boxes(self, part: Node | ChunkRow) -> LineBoxes:
         """Return the positions of the lines of a node's or chunk's text."""
@@ -264,11 +277,14 @@ class ContentService:
             chunk = await source.repository.find_chunk(source.document, source.index_id, chunk_id)
             if chunk is None:
                 raise ChunkNotFound
+            previous_id, next_id = await source.find_neighbours(chunk)
             return ChunkView(
                 document=source.document,
                 chunk=chunk,
                 line_boxes=await source.load_line_boxes(chunk),
                 offsets=await source.create_offset_converter(utf16=utf16, end=chunk.end_offset),
+                previous_id=previous_id,
+                next_id=next_id,
             )
 
 

@@ -198,7 +198,8 @@ class UploadService:
         body = await asyncio.to_thread(encode_chunks, chunks, model=model, excluded_keys=enforced_keys)
         name = fields.title or fields.external_id or "chunks"
         async with spool_text(body, filename=name, media_type=CHUNKS_TYPE) as received:
-            return await self._store(kb, received, fields, INTERACTIVE, media_type=CHUNKS_TYPE)
+            uploaded = await self._store(kb, received, fields, INTERACTIVE, media_type=CHUNKS_TYPE)
+        return replace(uploaded, provided_chunks=len(chunks))
 
     async def upload_received_file(
         self,

@@ -147,7 +147,9 @@ async def _load_provided_chunks(
 ) -> ProvidedChunks:
     is_same_model = Embedders(embedder).find_by_identity(await repository.find_live_identity()) is not None
     vectors = await repository.load_live_vectors(stored) if is_same_model else {}
-    return ProvidedChunks(await repository.load_live_drafts(stored), vectors)
+    drafts = await repository.load_live_drafts(stored)
+    vectors_by_position = {at: vectors[draft.ordinal] for at, draft in enumerate(drafts) if draft.ordinal in vectors}
+    return ProvidedChunks(drafts, vectors_by_position)
 
 
 def _chunk_stored(

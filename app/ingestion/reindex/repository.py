@@ -72,6 +72,12 @@ class RebuildingRepository:
         )
         existing_ids = {row["id"] for row in existing_rows}
         missing = [row["id"] for row, first in zip(rows, first_chunk_ids, strict=True) if first not in existing_ids]
+        # The first chunk of a document of uploaded chunks may have been deleted.
+        provided_ids = {row["id"] for row in rows if row["media_type"] == CHUNKS_TYPE}.intersection(missing)
+        if provided_ids:
+            values = {"t": self.tenant_id, "kb": self.kb_id, "i": index_id, "ids": list(provided_ids)}
+            present = {row["document_id"] for row in await self.session.fetch_rows(_DOCUMENTS_WITH_CHUNKS, values)}
+            missing = [document_id for document_id in missing if document_id not in present]
         return PendingDocuments(missing, len(rows))
 
     async def load_document(self, document_id: UUID) -> StoredDocument | None:
@@ -118,7 +124,7 @@ class RebuildingRepository:
         return [_parse_draft(row) for row in rows]
 
     async def load_live_vectors(self, stored: StoredDocument) -> dict[int, list[float]]:
-        """Load the vectors of a document's chunks from the live search index, by the position of the chunk."""
+        """Load the vectors of a document's chunks from the live search index, by the index of the chunk."""
         rows = await self.session.fetch_rows(_VECTORS, self._build_params(stored))
         return {row["ordinal"]: row["embedding"].to_list() for row in rows}
 
@@ -132,10 +138,8 @@ class RebuildingRepository:
 
     async def has_document(self, index_id: UUID, stored: StoredDocument) -> bool:
         """Return whether a search index has the chunks of a document."""
-        first = build_chunk_id(stored.id, stored.version, 0)
-        return bool(
-            await self.session.fetch_rows(_EXISTING_CHUNKS, {"t": self.tenant_id, "i": index_id, "ids": [first]})
-        )
+        values = {"t": self.tenant_id, "kb": self.kb_id, "i": index_id, "ids": [stored.id]}
+        return bool(await self.session.fetch_rows(_DOCUMENTS_WITH_CHUNKS, values))
 
     async def load_live_metadata(self, stored: StoredDocument, chunks: int) -> StoredMetadata | None:
         """Load the scope and the filterable metadata of a document from the live search index.
@@ -193,13 +197,19 @@ def _parse_draft(row: Record) -> ChunkDraft:
         slide=row["slide"],
         node_path=tuple(row["node_path"]),
         metadata=row["metadata"],
+        ordinal=row["ordinal"],
         table_head=None if head_length is None else content[:head_length],
     )
 
 
 _DOCUMENT_FILTER = "d.tenant_id = :t and d.kb_id = :kb and d.id = :d"
 _LIVE_DOCUMENTS = parse_statement("""
-select id, live_version from document where tenant_id = :t and kb_id = :kb and live_version is not null order by id""")
+select id, live_version, media_type from document
+ where tenant_id = :t and kb_id = :kb and live_version is not null and chunk_count > 0 order by id""")
+_DOCUMENTS_WITH_CHUNKS = parse_statement("""
+select d.id as document_id from unnest(:ids::uuid[]) d(id)
+ where exists (select from chunk c where c.tenant_id = :t and c.kb_id = :kb and c.document_id = d.id
+                  and c.index_id = :i)""")
 _EXISTING_CHUNKS = parse_statement(
     "select id from chunk where tenant_id = :t and index_id = :i and id = any(:ids::uuid[])"
 )

@@ -89,7 +89,8 @@ def _build_page_target(hit: Hit, span: TextSpan) -> ExpansionTarget:
     chunk, document = hit.chunk, hit.document
     length = max(MIN_NEIGHBOUR_CHARACTERS, (chunk.end - chunk.start) // 3)
     first = max(0, chunk.ordinal - 1 - max(0, chunk.start - span.start) // length)
-    last = min(document.chunk_count - 1, chunk.ordinal + 1 + max(0, span.end - chunk.end) // length)
+    # Deleted chunks leave gaps, so the last index may be higher than the number of chunks.
+    last = chunk.ordinal + 1 + max(0, span.end - chunk.end) // length
     return ExpansionTarget(
         tenant_id=document.tenant_id,
         index_id=UUID(bytes=hit.key[:16]),

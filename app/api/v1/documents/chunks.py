@@ -18,6 +18,7 @@ from app.api.v1.schemas import ListResponse
 from app.db.models.tenant_data import ChunkRow, DocumentRow
 from app.documents import types
 from app.documents.content.offsets import OffsetConverter
+from app.documents.content.service import ChunkView
 from app.documents.types import ChunkNotFound
 from app.ids import decode_id, encode_id
 
@@ -33,7 +34,9 @@ class ChunkOut(BaseModel):
         description="Id of the chunk. It stays the same when the same bytes are indexed again with the same settings.",
         examples=[example_values.CHUNK_ID],
     )
-    chunk_index: int = Field(description="Index of the chunk in its document, from 0.", examples=[3])
+    chunk_index: int = Field(
+        description="Index of the chunk in its document, from 0. A deleted chunk leaves a gap.", examples=[3]
+    )
     total_chunks: int = Field(description="Number of chunks of the document.", examples=[40])
     text: str = Field(
         description="Text of the chunk.", examples=["Parents may take up to 14 months of parental leave."]
@@ -67,7 +70,8 @@ class ChunkOut(BaseModel):
         description="Image that the chunk describes; null if the chunk is text of the document.", examples=[None]
     )
     metadata: dict[str, Any] = Field(
-        description="Metadata of the document and of the chunk together.", examples=[{"department": "hr"}]
+        description="Metadata of this chunk alone; empty unless the chunk was uploaded with metadata.",
+        examples=[{"paragraph": 7}],
     )
 
 
@@ -141,18 +145,15 @@ def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConve
     }
 
 
-def find_neighbour_id(chunk: ChunkRow, document: DocumentRow, *, step: int) -> str | None:
-    """Return the id of a neighbour chunk; None if there is none.
+def to_chunk_detail_fields(view: ChunkView) -> dict[str, Any]:
+    """Return the fields that only a single chunk has.
 
     Args:
-        chunk: Chunk of the live version.
-        document: Document of the chunk.
-        step: -1 for the chunk before, 1 for the chunk after.
+        view: The chunk.
     """
-    ordinal = chunk.ordinal + step
-    if not 0 <= ordinal < document.chunk_count:
-        return None
-    return encode_id("chk", types.build_chunk_id(document.id, chunk.version, ordinal))
+    neighbours = {"previous_chunk_id": view.previous_id, "next_chunk_id": view.next_id}
+    encoded = {name: None if id_ is None else encode_id("chk", id_) for name, id_ in neighbours.items()}
+    return {**to_line_box_fields(view.line_boxes), **encoded}
 
 
 @router.get("/chunks", summary="List the chunks of a document", response_model=ChunkList)
@@ -198,7 +199,5 @@ async def get_chunk(
     )
     return ChunkDetailOut(
         **to_chunk_fields(view.chunk, view.document, view.offsets),
-        **to_line_box_fields(view.line_boxes),
-        previous_chunk_id=find_neighbour_id(view.chunk, view.document, step=-1),
-        next_chunk_id=find_neighbour_id(view.chunk, view.document, step=1),
+        **to_chunk_detail_fields(view),
     )

@@ -87,8 +87,8 @@ class DocumentOut(BaseModel):
         description="Name of the knowledge base.", examples=[example_values.KNOWLEDGE_BASE_NAME]
     )
     source: str = Field(description="Name of the document, usually the file name.", examples=["handbook.pdf"])
-    title: str | None = Field(
-        description="Title that the uploader gave, else the title in the file; null without one.",
+    title: str = Field(
+        description="Title that the uploader gave, else the title in the file, else the name of the document.",
         examples=["Staff handbook"],
     )
     external_id: str | None = Field(
@@ -165,12 +165,13 @@ def to_document_out(document: DocumentRow, knowledge_base: str) -> DocumentOut:
     fields = {
         name: getattr(document, name)
         for name in DocumentOut.model_fields
-        if name not in ("id", "knowledge_base", "sha256", "warnings", "metadata", "scope")
+        if name not in ("id", "knowledge_base", "title", "sha256", "warnings", "metadata", "scope")
     }
     return DocumentOut(
         **fields,
         id=encode_id("doc", document.id),
         knowledge_base=knowledge_base,
+        title=document.title or document.source,
         sha256=document.sha256.hex(),
         warnings=to_warnings_out(parse_stored_warnings(document.warnings)),
         metadata=document.attributes,
@@ -273,13 +274,6 @@ def parse_filter(text: str | None) -> Mapping[str, object] | None:
     if not isinstance(value, dict):
         raise InvalidInputError("The filter must be a JSON object.", loc=("query", "filter"))
     return value
-
-
-@router.get("/{document}", summary="Get a document", response_model=DocumentOut)
-async def get_document(kb: KnowledgeBasePath, document: DocumentPath, tenant: CurrentReader) -> DocumentOut:
-    """Return a document with the state of its ingestion."""
-    row = await tenant.documents.get(kb, decode_document_id(document))
-    return to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
 
 
 @router.patch(

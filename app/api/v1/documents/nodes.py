@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager
+from itertools import chain
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -230,17 +231,24 @@ def _format_node_opening(view: TreeView, number: int, *, depth: int) -> str:
 
 
 class TreeResponse(StreamingResponse):
-    """Response with a document tree that is encoded while it is sent; it is never in memory as a whole."""
+    """Response with a document tree that is encoded while it is sent; it is never in memory as a whole.
 
-    def __init__(self, view: AbstractAsyncContextManager[TreeView], *, depth: int) -> None:
+    ``opening`` and ``ending`` are the JSON before and behind the tree if the tree is a field of a larger object.
+    """
+
+    def __init__(
+        self, view: AbstractAsyncContextManager[TreeView], *, depth: int, opening: str = "", ending: str = ""
+    ) -> None:
         super().__init__((), media_type="application/json")
         self._view = view
         self._depth = depth
+        self._opening, self._ending = opening, ending
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the tree. If the tree cannot be opened, the error is raised before anything is sent."""
         async with self._view as view:
-            self.body_iterator = _join_pieces(stream_tree_json(view, depth=self._depth))
+            parts = chain([self._opening], stream_tree_json(view, depth=self._depth), [self._ending])
+            self.body_iterator = _join_pieces(parts)
             await super().__call__(scope, receive, send)
 
 

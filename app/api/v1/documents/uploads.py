@@ -1,31 +1,29 @@
 """Uploads: a file as a form, many files as one form, a text or chunks as JSON."""
 
 import json
-from contextlib import suppress
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentWriter
-from app.api.http.admission import release_slots
 from app.api.http.json_limits import CHUNKS_JSON_LIMIT, MAX_JSON_BYTES
 from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.problems import get_http_status
 from app.api.http.streaming_body import MULTIPART_FORM, parse_content_type, read_json_body, reject_oversized_body
+from app.api.v1.documents.chunk_changes import (
+    ChunkedDocumentOut,
+    WaitSeconds,
+    to_chunked_document_out,
+    wait_for_document,
+)
 from app.api.v1.documents.documents import DocumentOut, to_document_out
 from app.api.v1.documents.upload_schemas import TextDocumentCreate, UploadForm, parse_form
 from app.bootstrap import TenantServices
-from app.documents.types import BatchItemResult, UploadResult
+from app.documents.types import BatchItemResult, UploadResult, build_chunk_ids
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from app.errors import UnsupportedMediaTypeError
-from app.quotas.types import RateLimitExceeded
-
-WAIT_DESCRIPTION = (
-    "Seconds to wait for the document to be ready, 0 to 60. A waiting request counts as an event stream: if the quota "
-    "of event streams is used up, the response is sent at once."
-)
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=AuthenticatedRoute)
 
@@ -104,18 +102,18 @@ _BATCH_BODY = {
     "",
     summary="Upload a document",
     status_code=202,
-    response_model=DocumentOut,
+    response_model=ChunkedDocumentOut,
     openapi_extra=_UPLOAD_BODY,
     responses={
-        200: {"model": DocumentOut, "description": "The document exists: the same bytes were uploaded before"},
-        201: {"model": DocumentOut, "description": "The document is ready"},
+        200: {"model": ChunkedDocumentOut, "description": "The document exists: the same bytes were uploaded before"},
+        201: {"model": ChunkedDocumentOut, "description": "The document is ready"},
     },
 )
 async def upload_document(
     kb: KnowledgeBasePath,
     request: Request,
     tenant: CurrentWriter,
-    wait: Annotated[float, Query(ge=0, le=60, description=WAIT_DESCRIPTION, examples=[30])] = 0,
+    wait: WaitSeconds = 0,
 ) -> Response:
     """Store a file, a text or chunks, and queue the document for ingestion.
 
@@ -125,15 +123,13 @@ async def upload_document(
     in time.
     """
     uploaded = await _receive_upload(kb, request, tenant, tenant.quotas.upload_limit_bytes)
-    document = uploaded.document
-    if wait:
-        await release_slots(request)
-        with suppress(RateLimitExceeded), tenant.quotas.track_stream():
-            document = await tenant.documents.wait_until_final(document, wait)
+    count = uploaded.provided_chunks
+    chunk_ids = None if count is None else build_chunk_ids(uploaded.document, range(count))
+    document = await wait_for_document(request, tenant, uploaded.document, wait)
     status = 200 if not uploaded.created else 201 if document.status == "ready" else 202
-    out = to_document_out(document, uploaded.knowledge_base_name)
-    location = f"/v1/knowledge-bases/{out.knowledge_base}/documents/{out.id}"
-    return JSONResponse(out.model_dump(mode="json"), status, {"Location": location})
+    out = to_chunked_document_out(document, uploaded.knowledge_base_name, chunk_ids)
+    location = f"/v1/knowledge-bases/{out['knowledge_base']}/documents/{out['id']}"
+    return JSONResponse(out, status, {"Location": location})
 
 
 class UploadErrorOut(BaseModel):

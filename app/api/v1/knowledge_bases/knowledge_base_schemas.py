@@ -242,7 +242,7 @@ class KnowledgeBaseOut(BaseModel):
     source: HttpSourceOut | None = Field(
         None, description="HTTP source. Only present for the kind `http`.", exclude_if=lambda source: source is None
     )
-    title: str | None = Field(description="Title for people; null without one.", examples=["Staff handbook"])
+    title: str = Field(description="Title for people; default: the name.", examples=["Staff handbook"])
     description: str | None = Field(
         description="Description for people; null without one.", examples=["Rules for leave, travel and expenses."]
     )

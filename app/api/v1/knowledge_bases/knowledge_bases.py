@@ -48,7 +48,7 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
         "name": row.name,
         "kind": "documents" if row.source is None else "http",
         "source": row.source,
-        "title": row.title,
+        "title": row.title or row.name,
         "description": row.description,
         "language": row.language,
         "embedding": {"model": identity["model"], "dimensions": view.index.dim},

@@ -20,7 +20,8 @@ class ResultDocumentOut(BaseModel):
     )
     source: str = Field(description="Name of the document, usually the file name.", examples=["handbook.pdf"])
     title: str | None = Field(
-        description="Title that the uploader gave, else the title in the file; null without one.",
+        description="Title that the uploader gave, else the title in the file, else the name of the document; null for "
+        "a result without any of them.",
         examples=["Staff handbook"],
     )
     source_uri: str | None = Field(

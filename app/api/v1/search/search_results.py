@@ -60,7 +60,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         document=ResultDocumentOut(
             id=None if hit.is_external else encode_id("doc", document.id),
             source=document.source,
-            title=document.title,
+            title=document.title or document.source or None,
             source_uri=document.source_uri,
             source_created_at=document.source_created_at,
             metadata=document.attributes,
