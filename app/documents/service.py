@@ -257,7 +257,7 @@ class DocumentService:
                         session, self.queue, *location, external_id=external_id, sha256=sha256
                     )
                 if document.title is None and changes.get("title") == document.source:
-                    # The name stands for a missing title in responses, and a client may send it back.
+                    # Responses have the name in place of a missing title, and a client may send it back.
                     changes = {name: value for name, value in changes.items() if name != "title"}
                 is_settled = document.status in (FINAL_STATUSES if retry_failed else ("ready",))
                 is_retitled = is_settled and changes.get("title", document.title) != document.title

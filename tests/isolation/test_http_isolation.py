@@ -117,7 +117,8 @@ def test_shared_document_under_other_name_is_not_found(
 ) -> None:
     """The operator has a document in a knowledge base whose name the tenant does not use."""
     operator = get_operator_tenant(tenants.owning_tenant.service)
-    theirs = create_objects(operator, f"The {SECRET} flies.", fields=case.fields, form=form)
+    fields = (*case.fields, *case.template.needs)
+    theirs = create_objects(operator, f"The {SECRET} flies.", fields=fields, form=form)
     compare(case, tenants.attackers[0], theirs, form)
     assert has_succeeded(send_case(operator.admin, case, theirs))
     operator.admin.delete(f"/v1/knowledge-bases/{theirs['kb']}").raise_for_status()

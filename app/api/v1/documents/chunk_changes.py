@@ -36,7 +36,15 @@ router = APIRouter(
 _CHUNK_BODY = {
     "requestBody": {
         "required": True,
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ProvidedChunkRequest"}}},
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/ProvidedChunkRequest"},
+                "example": {
+                    "text": "Parents may take up to 16 months of parental leave.",
+                    "metadata": {"paragraph": 7},
+                },
+            }
+        },
     }
 }
 
