@@ -180,10 +180,19 @@ class WarningCode(StrEnum):
     VECTORS_NOT_RETURNED = "vectors_not_returned", "`return_vectors` found no vectors, because a retriever failed."
 
     # Answers.
+    AGENT_NOT_BOUND = "agent_not_bound", "The agent has no binding, so no settings of an agent apply."
+    ANSWER_PROMPTS_NOT_USED = (
+        "answer_prompts_not_used",
+        "Several knowledge bases were searched, so the `answer_prompt` of each was not used.",
+    )
     ANSWER_TRUNCATED = "answer_truncated", "The answer reached `CARREL_ANSWER_MAX_TOKENS`."
     CITATIONS_BY_OVERLAP = (
         "citations_by_overlap",
         "The chat model named no sources; citations were made from shared words.",
+    )
+    SESSION_NOT_SEARCHED = (
+        "session_not_searched",
+        "The binding of the agent does not open the chat `session_id`, so its documents were not searched.",
     )
     SOURCES_NOT_COMPRESSED = "sources_not_compressed", "The chat model did not shorten some of the sources."
 

@@ -12,9 +12,11 @@ from app.retrieval.routing.router import Route
 from app.retrieval.source_rewriting import PlannedQueries
 from app.retrieval.strategies.hybrid import HybridOptions, find_common_weight
 from app.retrieval.strategies.strategy import SearchTarget
+from app.retrieval.types import SearchRequest
 
 
 def build_explanation(
+    request: SearchRequest,
     plan: SearchPlan,
     planned: Sequence[PlannedQueries],
     route: Route,
@@ -24,6 +26,7 @@ def build_explanation(
     """Build the explanation of a search.
 
     Args:
+        request: The search request.
         plan: Common plan of the search.
         planned: Queries of each knowledge base, with its plan.
         route: Searched knowledge bases and the decisions of routing.
@@ -46,9 +49,14 @@ def build_explanation(
         _explain_options(common_options, route.targets),
         [*indexes, *source_explanations],
         [step.transformer.name for step in plan.transformer_steps],
-        plan.collect_used_prompts(),
+        {**plan.collect_used_prompts(), **_find_answer_prompt(request, plan)},
         route.decisions,
     )
+
+
+def _find_answer_prompt(request: SearchRequest, plan: SearchPlan) -> dict[PromptName, ActivePrompt]:
+    """Return the prompt of the answer that is written from the result, by its name; empty without one."""
+    return {name: prompt for name, prompt in plan.prompts.items() if name == "answer" and request.needs_analysis}
 
 
 def _explain_target(

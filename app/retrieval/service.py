@@ -46,7 +46,7 @@ from app.retrieval.routing.profile_cache import ProfileCache
 from app.retrieval.routing.router import PendingRoute, Router
 from app.retrieval.score_thresholds import resolve_auto_thresholds
 from app.retrieval.search_run import SearchRun
-from app.retrieval.source_plan import SourcePlan, create_source_plans
+from app.retrieval.source_plan import SourcePlan, create_source_plans, warn_unused_answer_prompts
 from app.retrieval.source_rewriting import DEFAULT_MAX_REWRITTEN_SOURCES, PlannedQueries, SourceRewriter
 from app.retrieval.types import Hit, Query, SearchRequest, SearchResult, SearchUnavailable
 
@@ -186,6 +186,8 @@ class RetrievalService:
         views: Sequence[KnowledgeBaseView] | None = None,
     ) -> SearchResult:
         scopes, requested_queries = await self._resolve_scope_keys(request.scope), resolve_queries(request, search_run)
+        for notice in request.notices:
+            search_run.add_notice(notice)
         query_embedder = QueryEmbedder(self.query_vector_cache, self.quotas, search_run)
         router = self._create_router(db, query_embedder, search_run, views)
         pending_route = await router.resolve_route(request, requested_queries, scopes)
@@ -209,6 +211,8 @@ class RetrievalService:
             source_plans = create_source_plans(route, plan, request, search_run)
         rewriter = self._create_source_rewriter(db, search_run, query_embedder, is_cached=views is not None)
         planned = await rewriter.rewrite(source_plans, queries, conversation)
+        if request.needs_analysis:
+            warn_unused_answer_prompts(route, plan, search_run)
         federated_search = FederatedSearch.from_views(
             self.http_sources, self.rewrite_model, search_run, request, route.views
         )
@@ -218,7 +222,7 @@ class RetrievalService:
         hits = await self._find_hits(scene, plan, queries, parts, federated_search)
         reformulation = await rewritten.await_reformulation()
         explanation = (
-            build_explanation(plan, planned, route, search_run.plans, federated_search.explain_sources())
+            build_explanation(request, plan, planned, route, search_run.plans, federated_search.explain_sources())
             if request.explain
             else None
         )

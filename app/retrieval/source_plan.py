@@ -99,6 +99,24 @@ def create_source_plans(
     return plans
 
 
+def warn_unused_answer_prompts(route: Route, plan: SearchPlan, search_run: SearchRun) -> None:
+    """Add a notice if knowledge bases have answer prompts, and none applies because there are several of them.
+
+    Args:
+        route: Searched knowledge bases.
+        plan: Common plan of the search.
+        search_run: Collector of the notice.
+    """
+    owners = [view.row.name for view in route.views if view.retrieval.answer_prompt is not None]
+    if owners and "answer" not in plan.prompts:
+        names = ", ".join(map(repr, owners))
+        message = (
+            f"The answer_prompt of {names} was not used, because several knowledge bases were searched. Answer in the "
+            "name of an agent with an answer_prompt, or from one knowledge base."
+        )
+        search_run.add_notice(ServiceWarning(WarningCode.ANSWER_PROMPTS_NOT_USED, message))
+
+
 def _sort_by_routing(route: Route) -> list[KnowledgeBaseView]:
     """Return the knowledge bases in the order of routing, which is best first, or else in their order."""
     ranks = {decision.kb_id: rank for rank, decision in enumerate(route.decisions)}

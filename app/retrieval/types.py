@@ -125,6 +125,7 @@ class SearchRequest:
         needs_analysis: Whether an answer is written from the result, so that the conversation is analyzed.
         explain: Whether the result has an explanation.
         timeout_seconds: Time limit of the search.
+        notices: Warnings about the request, which the result repeats.
     """
 
     queries: Sequence[str | Query] = ()
@@ -150,6 +151,7 @@ class SearchRequest:
     needs_analysis: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0
+    notices: Sequence[ServiceWarning] = ()
 
 
 class IndexRef(NamedTuple):

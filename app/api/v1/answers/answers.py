@@ -10,13 +10,15 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from app.answering.types import DEFAULT_CONTEXT_TOKENS, AnswerEvent, AnswerRequest
 from app.api.dependencies import AuthenticatedRoute, CurrentReader
+from app.api.http import example_values
 from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.problems import handle_app_error
 from app.api.http.search_quota import consume_search_quota
 from app.api.http.server_timing import format_server_timing
 from app.api.http.sse import EventStreamResponse, add_keepalive, cancel_on_disconnect
+from app.api.v1.answers.answer_agent import apply_agent
 from app.api.v1.answers.answer_events import EVENT_MODELS, AnswerOut, collect_answer, to_event_out
-from app.api.v1.schemas import StrictRequestModel
+from app.api.v1.schemas import ScopeId, StrictRequestModel
 from app.api.v1.search.search import KnowledgeBaseSearchRequest, MultiSearchRequest
 from app.bootstrap import TenantServices
 from app.errors import AppError
@@ -56,6 +58,20 @@ class AnswerOptions(StrictRequestModel):
         description="Treatment of sources whose text is already in `messages`, as in a search. By default they are "
         "like other sources, because an answer does not rely on earlier messages.",
         examples=["allow"],
+    )
+
+    agent_id: ScopeId | None = Field(
+        None,
+        description="Id of an agent on its platform, 1 to 256 characters. The answer is written in the name of the "
+        "agent: knowledge bases, filter, prompts and limits of its binding apply. Fields of the request take "
+        "precedence, but the filter and `max_top_k` of the binding always apply.",
+        examples=[example_values.AGENT_ID],
+    )
+    session_id: ScopeId | None = Field(
+        None,
+        description="Id of the chat, 1 to 256 characters. If the binding has `session_scope`, documents of this chat "
+        "are searched too.",
+        examples=[example_values.CHAT_ID],
     )
 
     def to_answer_request(self, search: SearchRequest) -> AnswerRequest:
@@ -125,7 +141,8 @@ async def answer_question(
 ) -> AnswerOut | Response:
     """Answer a question from several knowledge bases, with citations.
 
-    Without `knowledge_bases`, the search is routed as in `POST /v1/search`. The service needs a chat model. A problem
+    Without `knowledge_bases`, the search runs in those of the agent's binding, or it is routed as in
+    `POST /v1/search`. The service needs a chat model. A problem
     before the first event is an error response; a later one is an event `error`.
     """
     return await _respond(
@@ -155,6 +172,13 @@ async def _respond(
 ) -> AnswerOut | Response:
     """Run the answer and return a stream or an object. An error before the first event is an error response."""
     await consume_search_quota(tenant, response)
+    answer_request = await apply_agent(
+        tenant,
+        answer_request,
+        agent_id=options.agent_id,
+        session_id=options.session_id,
+        provided=options.model_fields_set,
+    )
     events = tenant.answering.answer(answer_request)
     if not options.stream:
         result = await cancel_on_disconnect(request, collect_answer(events))

@@ -1,6 +1,6 @@
 """Application of an agent's binding to a search: limits of the request, and format of the passages."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,20 @@ from app.retrieval.conversation import ASKING_ROLES
 from app.retrieval.routes import RoutingOptions
 from app.retrieval.strategies import find_strategy, parse_strategy_options
 from app.retrieval.types import Hit, Message, SearchRequest
+from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 DEFAULT_TOP_K = 5
 
 
 def apply_binding(
-    request: SearchRequest, binding: BoundAgent, principal: Principal, *, session_id: str | None
+    request: SearchRequest,
+    binding: BoundAgent,
+    principal: Principal,
+    *,
+    session_id: str | None,
+    default_top_k: int = DEFAULT_TOP_K,
+    provided: Collection[str] = (),
 ) -> SearchRequest:
     """Return a search request within the limits of a binding.
 
@@ -32,29 +39,54 @@ def apply_binding(
         principal: Caller, whose key limits the knowledge bases.
         session_id: Id of the chat that the caller claims. The search reads the documents of this chat only if the
             binding allows it.
+        default_top_k: Number of hits if neither the request nor the binding has a number.
+        provided: Names of fields that the caller provided. They take precedence over the binding, within its limits:
+            the filter of the binding applies in any case.
+
+    Returns:
+        The search request.
     """
     readable_ids = filter(principal.can_access, binding.knowledge_base_ids)
     settings = binding.settings
-    strategy, options = _resolve_strategy(binding)
-    top_k = request.top_k or settings.top_k or DEFAULT_TOP_K
+    strategy, options, notices = _resolve_strategy(binding)
+    if request.strategy is not None or "strategy_options" in provided:
+        strategy = request.strategy or strategy
+        options = {**(options if request.strategy is None else {}), **request.strategy_options}
+    top_k = request.top_k or settings.top_k or default_top_k
+    routing = None if settings.route_top_n is None else RoutingOptions(settings.route_top_n)
+    timeout_seconds = request.timeout_seconds if "timeout_seconds" in provided else settings.timeout_seconds
     return replace(
         request,
         messages=_select_newest(request.messages, settings.max_messages),
         knowledge_bases=request.knowledge_bases or [encode_id("kb", kb_id) for kb_id in readable_ids],
         top_k=min(top_k, settings.max_top_k or top_k),
-        score_threshold=settings.score_threshold,
+        score_threshold=request.score_threshold if "score_threshold" in provided else settings.score_threshold,
         strategy=strategy,
         strategy_options=options,
         stored_transformers=settings.transformers,
         prompts=settings.get_active_prompts(owner=binding.agent_id),
-        filter=settings.filter,
-        routing=None if settings.route_top_n is None else RoutingOptions(settings.route_top_n),
-        scope=DocumentScope(None, session_id, binding.agent_id)
-        if settings.session_scope and session_id
-        else DocumentScope(),
-        rerank=request.rerank if settings.rerank is None else settings.rerank,
-        timeout_seconds=settings.timeout_seconds or request.timeout_seconds,
+        filter=_combine_filters(settings.filter, request.filter),
+        routing=request.routing if "routing" in provided else routing,
+        scope=_open_session(request.scope, binding, session_id),
+        rerank=request.rerank if settings.rerank is None or "rerank" in provided else settings.rerank,
+        timeout_seconds=timeout_seconds or request.timeout_seconds,
+        notices=[*request.notices, *notices],
     )
+
+
+def _combine_filters(
+    binding_filter: Mapping[str, Any] | None, request_filter: Mapping[str, Any] | None
+) -> Mapping[str, Any] | None:
+    """Return a filter that both filters pass; None if there is none."""
+    filters = [part for part in (binding_filter, request_filter) if part]
+    return {"and": filters} if len(filters) > 1 else next(iter(filters), None)
+
+
+def _open_session(scope: DocumentScope, binding: BoundAgent, session_id: str | None) -> DocumentScope:
+    """Return the scope of the request with the chat of the session, if the binding allows it and no chat is named."""
+    if scope.chat_id is not None or not session_id or not binding.settings.session_scope:
+        return scope
+    return replace(scope, chat_id=session_id, agent_id=binding.agent_id)
 
 
 def _select_newest(messages: Sequence[Message], max_messages: int | None) -> Sequence[Message]:
@@ -68,19 +100,20 @@ def _select_newest(messages: Sequence[Message], max_messages: int | None) -> Seq
     return [*([] if any(message in questions for message in newest) else questions[-1:]), *newest]
 
 
-def _resolve_strategy(binding: BoundAgent) -> tuple[str | None, Mapping[str, Any]]:
+def _resolve_strategy(binding: BoundAgent) -> tuple[str | None, Mapping[str, Any], list[ServiceWarning]]:
     """Return the stored strategy and its options. If the plugin of the strategy is missing, return the default
-    strategy, so that the agent gets results instead of an error.
+    strategy with a warning, so that the agent gets results instead of an error.
     """
     name, options = binding.settings.strategy, binding.settings.strategy_options
     if name is None:
-        return None, {}
+        return None, {}, []
     try:
         parse_strategy_options(find_strategy(name, loc=()), options, loc=())
     except InvalidInputError:
         logger.warning("agent_search.strategy_unknown", agent=encode_id("bnd", binding.id), strategy=name)
-        return None, {}
-    return name, options
+        message = f"The strategy {name!r} of the agent is not installed or has other options, so it was not used."
+        return None, {}, [ServiceWarning(WarningCode.STRATEGY_UNAVAILABLE, message)]
+    return name, options, []
 
 
 def format_snippet(hit: Hit, settings: BindingSettings) -> str:

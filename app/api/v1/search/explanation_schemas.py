@@ -168,7 +168,8 @@ class ExplanationOut(BaseModel):
         description="Transformers that ran for all knowledge bases, in their order.", examples=[["reformulate"]]
     )
     prompts: dict[PromptName, UsedPromptOut] = Field(
-        description="Prompts of admins that these transformers used, by name: `rewrite`.",
+        description="Prompts of admins that took part, by name: `rewrite` for these transformers, `answer` for an "
+        "answer.",
         examples=[{"rewrite": {"owner": example_values.KNOWLEDGE_BASE_NAME, "version": 2}}],
     )
     routing: list[RoutingDecisionOut] | None = Field(
