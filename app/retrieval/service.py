@@ -186,8 +186,7 @@ class RetrievalService:
         views: Sequence[KnowledgeBaseView] | None = None,
     ) -> SearchResult:
         scopes, requested_queries = await self._resolve_scope_keys(request.scope), resolve_queries(request, search_run)
-        for notice in request.notices:
-            search_run.add_notice(notice)
+        search_run.notices.extend(request.notices)
         query_embedder = QueryEmbedder(self.query_vector_cache, self.quotas, search_run)
         router = self._create_router(db, query_embedder, search_run, views)
         pending_route = await router.resolve_route(request, requested_queries, scopes)
@@ -211,8 +210,7 @@ class RetrievalService:
             source_plans = create_source_plans(route, plan, request, search_run)
         rewriter = self._create_source_rewriter(db, search_run, query_embedder, is_cached=views is not None)
         planned = await rewriter.rewrite(source_plans, queries, conversation)
-        if request.needs_analysis:
-            warn_unused_answer_prompts(route, plan, search_run)
+        warn_unused_answer_prompts(request, route, plan, search_run)
         federated_search = FederatedSearch.from_views(
             self.http_sources, self.rewrite_model, search_run, request, route.views
         )

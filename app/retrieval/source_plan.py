@@ -99,16 +99,17 @@ def create_source_plans(
     return plans
 
 
-def warn_unused_answer_prompts(route: Route, plan: SearchPlan, search_run: SearchRun) -> None:
+def warn_unused_answer_prompts(request: SearchRequest, route: Route, plan: SearchPlan, search_run: SearchRun) -> None:
     """Add a notice if knowledge bases have answer prompts, and none applies because there are several of them.
 
     Args:
+        request: The search request; a search without an answer needs no notice.
         route: Searched knowledge bases.
         plan: Common plan of the search.
         search_run: Collector of the notice.
     """
     owners = [view.row.name for view in route.views if view.retrieval.answer_prompt is not None]
-    if owners and "answer" not in plan.prompts:
+    if request.needs_analysis and owners and "answer" not in plan.prompts:
         names = ", ".join(map(repr, owners))
         message = (
             f"The answer_prompt of {names} was not used, because several knowledge bases were searched. Answer in the "

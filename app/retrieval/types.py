@@ -27,13 +27,11 @@ A ranking looks up keys a thousand times. Bytes cache their hash; a pair of UUID
 RetrieverName = Literal["dense", "lexical"]
 DegradableStep = Literal["rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy"]
 """Step that a search can be answered without."""
-RepeatPolicy = Literal["demote", "allow", "exclude"]
-"""Treatment of hits whose text is already in the conversation of the search."""
+RepeatPolicy = Literal["demote", "allow", "exclude"]  # of hits whose text is already in the conversation
 MAX_EXPANDED_CHARACTERS = 2_000_000
 """Maximum number of characters of all expanded texts of one result together."""
 
-NamedTransformer = str | tuple[str, Mapping[str, Any]]
-"""Name of a transformer, or a pair of its name and its options."""
+NamedTransformer = str | tuple[str, Mapping[str, Any]]  # a name, or a name with options
 
 
 class SearchUnavailable(UnavailableError):
