@@ -163,4 +163,6 @@ def parse_chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tup
     if spec is None:
         return dict(options)
     parsed: BaseModel = parse_options(spec.options, options, loc=loc)
-    return parsed.model_dump()
+    values = parsed.model_dump()
+    # Without a value, the document decides.
+    return {name: value for name, value in values.items() if (name, value) != ("pages", None)}

@@ -38,6 +38,9 @@ logger = get_logger(__name__)
 DEFAULT_TRANSFORMER = "keywords"
 # Limits of one search, so that it does not cause hundreds of requests. The first sources and queries are used.
 MAX_SOURCES, MAX_QUERIES, MAX_RESULTS = 8, 4, 100
+IMAGE_QUERIES_NOT_SENT = ServiceWarning(
+    WarningCode.IMAGE_QUERIES_SKIPPED, "Image queries were skipped: HTTP sources take text only."
+)
 STORED_DOCUMENTS_SKIPPED = ServiceWarning(
     WarningCode.STORED_DOCUMENTS_SKIPPED, "The knowledge bases with stored documents could not be searched."
 )
@@ -135,6 +138,10 @@ class FederatedSearch:
             SearchUnavailable: Only HTTP sources are searched, and none answered.
         """
         if not self.views or not queries:
+            hits = await local_search() if local_search else []
+            return [SourceHits(get_weight(hits), hits)]
+        if all(query.image is not None for query in queries):  # no HTTP source takes images
+            self.search_run.warn(IMAGE_QUERIES_NOT_SENT)
             hits = await local_search() if local_search else []
             return [SourceHits(get_weight(hits), hits)]
         if local_search is None and all(query.text is None for query in queries):

@@ -106,7 +106,7 @@ def drop_unusable_parts(parts: Sequence[SearchPart], search_run: SearchRun, embe
         embedders: Configured embedding models.
 
     Returns:
-        The parts that have a query.
+        The parts that have a query. None remain if all queries are images that no model takes.
 
     Raises:
         InvalidInputError: No part has a usable query.
@@ -126,7 +126,7 @@ def drop_unusable_parts(parts: Sequence[SearchPart], search_run: SearchRun, embe
             failure = exc
             refused.append(part)
         else:
-            usable.append(replace(part, queries=queries))
+            usable += [replace(part, queries=queries)] if queries else []
     if failure is not None and not usable:
         raise failure
     for part in refused:

@@ -268,10 +268,10 @@ def drop_unusable_queries(
         accepts_images: Whether an embedding model accepts images.
 
     Returns:
-        The remaining queries.
+        The remaining queries. None remain if all are images that cannot be searched.
 
     Raises:
-        InvalidInputError: All queries were dropped.
+        InvalidInputError: All queries were dropped, and one of them is no image.
     """
     supported = [query for query in queries if query.image is None or (accepts_images and uses_dense)]
     if len(supported) < len(queries):
@@ -280,7 +280,7 @@ def drop_unusable_queries(
     usable_queries = supported if uses_dense else [query for query in supported if query.text is not None]
     if len(usable_queries) < len(supported):
         search_run.warn(TEXTLESS_QUERIES_SKIPPED)
-    if queries and not usable_queries:
+    if supported and not usable_queries:
         raise build_no_usable_queries_error()
     return usable_queries
 

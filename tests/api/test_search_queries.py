@@ -1,11 +1,13 @@
 """Queries of a search over HTTP: words, vectors and images, and refused values."""
 
 import base64
+import io
 import math
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from app.retrieval.plan import QUERY_TRUNCATED
 from app.retrieval.retrievers.terms import QUERY_TERMS_TRUNCATED
@@ -105,8 +107,40 @@ def test_search_image_without_image_model_is_skipped_with_warning(blind: Tenant)
     reply = blind.admin.post(KB_SEARCH, json={"queries": [image("red"), "bicycle"]})
     assert (reply.status_code, reply.json()["warnings"]) == (200, [LEFT_OUT])
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
-    refused = assert_problem(blind.admin.post(KB_SEARCH, json={"queries": [image("red")]}), 422, "invalid")
-    assert refused["errors"][0]["loc"] == ["body", "queries"]
+
+
+@pytest.mark.parametrize("path", [KB_SEARCH, "/v1/search"])
+def test_search_image_alone_without_image_model_finds_nothing(blind: Tenant, path: str) -> None:
+    for queries in ([image("red")], [image("red"), image("green")]):
+        reply = blind.admin.post(path, json={"queries": queries})
+        assert (reply.status_code, reply.json()["results"]) == (200, [])
+        assert [warning["code"] for warning in reply.json()["warnings"]] == ["image_queries_skipped"]
+
+
+@pytest.mark.parametrize("name", ["PNG", "JPEG", "GIF", "BMP", "WEBP"])
+def test_search_image_of_every_format_finds_matching_text(seeing: Tenant, name: str) -> None:
+    data = io.BytesIO()
+    Image.new("RGB", (64, 64), "red").save(data, name)
+    query = {"image": base64.b64encode(data.getvalue()).decode()}
+    assert found(seeing, queries=[query], top_k=1) == [TEXTS[0]]
+
+
+@pytest.mark.parametrize("start", [b"GIF88a", b"BM1234abcd", b"RIFF1234WAVE", b"%PDF-1.7", b"II*\0"])
+def test_search_image_of_unknown_format_is_422(seeing: Tenant, start: bytes) -> None:
+    query = {"image": base64.b64encode(start + bytes(40)).decode()}
+    refused = assert_problem(seeing.admin.post(KB_SEARCH, json={"queries": [query]}), 422, "invalid")
+    assert refused["errors"][0]["loc"] == ["body", "queries", 0, "image"]
+
+
+def test_search_query_block_of_text_is_the_same_as_text(blind: Tenant) -> None:
+    for text in ("boat", "  tea ", "red bicycle"):
+        replies = [blind.admin.post(KB_SEARCH, json={"queries": [query]}) for query in (text, {"text": text})]
+        first, second = (reply.json() for reply in replies)
+        assert (first["queries"], first["results"]) == (second["queries"], second["results"])
+    mixed = blind.admin.post(KB_SEARCH, json={"queries": ["boat", {"text": "tea"}, image("red")]})
+    assert mixed.json()["queries"] == ["boat", "tea"]
+    for wrong in ({"text": ""}, {"text": " "}, {"text": 5}, {"text": "a", "colour": "red"}, {}, {"words": "a"}):
+        assert_problem(blind.admin.post(KB_SEARCH, json={"queries": [wrong]}), 422, "invalid")
 
 
 def test_search_lexical_strategy_skips_queries_without_text(seeing: Tenant) -> None:
@@ -172,9 +206,9 @@ def test_search_only_refused_query_is_422(seeing: Tenant) -> None:
         ({"vector": [1.0] * 64, "text": "\0"}, ["body", "queries", 1]),
         ({"vector": [1.0] * 64, "text": " "}, ["body", "queries", 1]),
         ({"image": "\u00e9"}, ["body", "queries", 1, "image"]),
-        ({"text": "no vector"}, ["body", "queries", 1]),
+        ({"words": "no vector"}, ["body", "queries", 1]),
         ({"image": "a b"}, ["body", "queries", 1, "image"]),
-        ({"image": base64.b64encode(b"GIF89a").decode()}, ["body", "queries", 1, "image"]),
+        ({"image": base64.b64encode(b"GIF88a").decode()}, ["body", "queries", 1, "image"]),
         ({"image": ""}, ["body", "queries", 1]),
         ({}, ["body", "queries", 1]),
         (7, ["body", "queries", 1]),

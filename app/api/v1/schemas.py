@@ -48,6 +48,8 @@ AgentPath = Annotated[
     ScopeId,
     Path(description="Id of the agent on its platform, 1 to 256 characters.", examples=[example_values.AGENT_ID]),
 ]
+# Media type of a text in a JSON body. The parsers of the installation decide which ones are known.
+TextMediaType = Annotated[str, StringConstraints(min_length=1, max_length=200), STORABLE]
 Title = Annotated[str, StringConstraints(min_length=1, max_length=500), STORABLE]
 Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
 # Options of strategies, chunkers and transformers. The names of options are checked later. No component has more

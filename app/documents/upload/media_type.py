@@ -15,7 +15,13 @@ from app.documents.upload.file_signatures import (
     ZIP,
     sniff_media_type,
 )
-from app.documents.upload.text_formats import EXTENSIONS, MEDIA_TYPE_BY_EXTENSION
+from app.documents.upload.text_formats import (
+    EXTENSIONS,
+    MEDIA_TYPE_BY_EXTENSION,
+    TEXT_TYPES,
+    resolve_text_type,
+)
+from app.errors import InvalidInputError
 
 # Formats without a parser that users often have, with the format that their program can save instead.
 _ADVICE: Mapping[str, str] = {
@@ -68,6 +74,28 @@ def detect_media_type(
         )
         raise UnsupportedFileType(message, media_type=media_type)
     return media_type
+
+
+def require_text_type(
+    media_type: str, parseable_types: Collection[str], plugin_types: Mapping[str, Collection[str]] = _NO_PLUGINS
+) -> str:
+    """Return the service's name of the media type of a text in a JSON body.
+
+    Args:
+        media_type: Media type as the caller sends it, with any case and parameters.
+        parseable_types: Media types that a parser reads.
+        plugin_types: File extensions by media type of a plugin. A plugin may read texts.
+
+    Raises:
+        InvalidInputError: The media type is no text format, or no parser reads it.
+    """
+    name = media_type.partition(";")[0].strip().lower()
+    resolved = name if name in plugin_types else resolve_text_type(name)
+    if resolved is None or resolved not in parseable_types:
+        supported = sorted(({*EXTENSIONS, *TEXT_TYPES} & set(parseable_types)) | plugin_types.keys())
+        message = f"No parser reads texts of type {name[:100]!r}. Use one of: {', '.join(supported)}."
+        raise InvalidInputError(message, loc=("body", "media_type"))
+    return resolved
 
 
 def _find_plugin_type(received: ReceivedFile, plugin_types: Mapping[str, Collection[str]]) -> str | None:

@@ -31,7 +31,7 @@ from app.documents.types import (
     build_document_filter_metadata,
     build_object_key,
 )
-from app.documents.upload.media_type import detect_media_type
+from app.documents.upload.media_type import detect_media_type, require_text_type
 from app.documents.upload.multipart import receive_form, spool_text
 from app.documents.upload.provided_chunks import encode_chunks
 from app.documents.write_repository import ExistingDocument, UploadRepository
@@ -169,12 +169,16 @@ class UploadService:
             The document.
 
         Raises:
-            InvalidInputError: The text contains characters that cannot be stored. ``upload`` lists the other errors.
+            InvalidInputError: The text contains characters that cannot be stored, or no parser reads texts of the media
+                type. ``upload`` lists the other errors.
         """
         kb = await self._find_knowledge_base(reference)
         name = fields.title or fields.external_id or "text"
+        if media_type is not None:
+            media_type = require_text_type(media_type, self.parseable_types, self.plugin_types)
         async with spool_text(text, filename=name, media_type=media_type) as received:
-            return await self._store(kb, received, replace(fields, encoding="utf-8"), INTERACTIVE)
+            fields = replace(fields, encoding="utf-8")
+            return await self._store(kb, received, fields, INTERACTIVE, media_type=media_type)
 
     async def upload_chunks(
         self, reference: KnowledgeBaseReference, chunks: Sequence[ProvidedChunk], fields: DocumentFields

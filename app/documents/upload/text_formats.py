@@ -93,6 +93,9 @@ _ALIASES: Mapping[str, tuple[str, ...]] = {
     "text/x-sql": ("application/sql",),
 }
 
+# Further formats that consist of text. Files of these formats are recognized by their content.
+TEXT_TYPES = frozenset({"application/rtf", "application/x-ipynb+json"})
+
 MEDIA_TYPE_BY_EXTENSION: Mapping[str, str] = {name: kind for kind, names in EXTENSIONS.items() for name in names}
 """The media type of each extension. Extensions are in lower case and have no dot."""
 
@@ -110,3 +113,13 @@ def guess_text_type(text: str) -> str:
         _MARKDOWN_HEADING.search(text, start, start + SLICE_CHARACTERS + _HEADING_PREFIX_LENGTH) for start in starts
     )
     return MARKDOWN if has_heading else PLAIN
+
+
+def resolve_text_type(media_type: str) -> str | None:
+    """Return the service's name of a text format that a client declares, or None if it is no text format.
+
+    Args:
+        media_type: Media type, which may have parameters.
+    """
+    name = media_type.partition(";")[0].strip().lower()
+    return MEDIA_TYPE_BY_DECLARED_TYPE.get(name) or (name if name in TEXT_TYPES else None)

@@ -9,6 +9,7 @@ from app.ingestion.chunkers.spec import (
     ChunkSizes,
     ChunkTools,
     NoChunkerOptions,
+    PageOptions,
     TokenCounter,
 )
 
@@ -20,6 +21,7 @@ __all__ = [
     "ChunkerOutput",
     "ChunkerSpec",
     "NoChunkerOptions",
+    "PageOptions",
     "TokenCounter",
 ]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, NoChunkerOptions
+from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, PageOptions
 from app.ingestion.chunkers.toolkit.packer import pack_regions
-from app.ingestion.chunkers.toolkit.regions import find_section_regions
+from app.ingestion.chunkers.toolkit.regions import find_section_regions, has_page_regions
 from app.ingestion.types import DocumentTree
 
 BYTES_PER_TOKEN = 4
@@ -15,7 +15,7 @@ def approximate_tokens(texts: Sequence[str]) -> list[int]:
     return [-(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN) for text in texts]
 
 
-def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, tools: ChunkTools) -> ChunkerOutput:
+def chunk(tree: DocumentTree, sizes: ChunkSizes, options: PageOptions, tools: ChunkTools) -> ChunkerOutput:
     """Pack chunks like the headered chunker, with estimated sizes.
 
     If a chunk has more tokens than the model reads, all chunks are packed again. The size of a text is then its
@@ -25,12 +25,13 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, too
     Args:
         tree: Tree of the document.
         sizes: Sizes of the chunks.
+        options: Whether chunks may cross pages.
         tools: Token counter of the embedding model.
 
     Returns:
         The chunks.
     """
-    regions = find_section_regions(tree.root)
+    regions = find_section_regions(tree.root, pages=has_page_regions(tree.root, options.pages))
 
     def count_tokens(texts: Sequence[str]) -> list[int]:
         # After scaling, a text that reaches the limit of the model has exactly ``max_tokens``.
@@ -46,6 +47,6 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, _options: NoChunkerOptions, too
 CHUNKER = ChunkerSpec(
     "approx_tokens",
     "Works like headered, but estimates sizes from bytes, four to a token, instead of using the tokenizer.",
-    NoChunkerOptions,
+    PageOptions,
     chunk,
 )

@@ -1,10 +1,10 @@
 """The hierarchical chunker: small chunks for the search, each inside a larger parent that results can return."""
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
+from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, PageOptions
 from app.ingestion.chunkers.toolkit.packer import pack_within_budget
-from app.ingestion.chunkers.toolkit.regions import find_section_regions
+from app.ingestion.chunkers.toolkit.regions import find_section_regions, has_page_regions
 from app.ingestion.chunkers.toolkit.splitter import split_regions
 from app.ingestion.chunkers.toolkit.topics import pack_topics
 from app.ingestion.types import DocumentTree
@@ -12,7 +12,7 @@ from app.ingestion.types import DocumentTree
 CHILDREN_PER_PARENT = 4
 
 
-class HierarchicalOptions(BaseModel, extra="forbid"):
+class HierarchicalOptions(PageOptions):
     """Options of the hierarchical chunker: the size of the parents."""
 
     parent_tokens: int | None = Field(
@@ -38,7 +38,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, options: HierarchicalOptions, t
     Returns:
         The chunks and the parents.
     """
-    regions = find_section_regions(tree.root)
+    regions = find_section_regions(tree.root, pages=has_page_regions(tree.root, options.pages))
     pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=tools.count_tokens)
     budget = max(sizes.max_tokens, options.parent_tokens or CHILDREN_PER_PARENT * sizes.max_tokens)
     parents = [parent for region in pieces for parent in pack_within_budget(region, budget, overlap=0)]

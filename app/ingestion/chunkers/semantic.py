@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from app.inference.embedding import Vectors
-from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
-from app.ingestion.chunkers.toolkit.regions import find_section_regions
+from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, PageOptions
+from app.ingestion.chunkers.toolkit.regions import find_section_regions, has_page_regions
 from app.ingestion.chunkers.toolkit.splitter import Piece, group_by_sentence, split_regions
 from app.ingestion.chunkers.toolkit.topics import pack_topics
 from app.ingestion.types import DocumentTree
@@ -22,7 +22,7 @@ EMBED_SLICE_SIZE = 256
 """Number of sentences in one call of the embedding model."""
 
 
-class SemanticOptions(BaseModel, extra="forbid"):
+class SemanticOptions(PageOptions):
     """Options of the semantic chunker: the percentile, the buffer and the minimum size of a topic."""
 
     percentile: int = Field(
@@ -53,7 +53,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, options: SemanticOptions, tools
     Returns:
         The chunks and the topics.
     """
-    regions = find_section_regions(tree.root)
+    regions = find_section_regions(tree.root, pages=has_page_regions(tree.root, options.pages))
     pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=tools.count_tokens)
     units = [group_by_sentence(leaves, region) for leaves, region in zip(regions, pieces, strict=True)]
     # A region of one sentence has no gap.

@@ -1,16 +1,16 @@
 """The sentence chunker: each chunk is one sentence, or a fixed number of sentences."""
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
-from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
+from app.ingestion.chunkers.spec import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools, PageOptions
 from app.ingestion.chunkers.toolkit.drafts import build_drafts
 from app.ingestion.chunkers.toolkit.packer import pack_pieces
-from app.ingestion.chunkers.toolkit.regions import find_section_regions
+from app.ingestion.chunkers.toolkit.regions import find_section_regions, has_page_regions
 from app.ingestion.chunkers.toolkit.splitter import group_by_sentence, split_regions
 from app.ingestion.types import DocumentTree
 
 
-class SentenceOptions(BaseModel, extra="forbid"):
+class SentenceOptions(PageOptions):
     """Options of the sentence chunker: the number of sentences of a chunk."""
 
     sentences: int = Field(1, ge=1, le=20, description="Number of sentences of a chunk.")
@@ -31,7 +31,7 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, options: SentenceOptions, tools
     Returns:
         The chunks.
     """
-    regions = find_section_regions(tree.root)
+    regions = find_section_regions(tree.root, pages=has_page_regions(tree.root, options.pages))
     pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=tools.count_tokens)
     groups = []
     for leaves, region in zip(regions, pieces, strict=True):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.errors import InvalidInputError
 from app.inference.embedding import Vectors
@@ -73,6 +73,16 @@ class ChunkerOutput:
 
 class NoChunkerOptions(BaseModel, extra="forbid"):
     """Options of a chunker without options."""
+
+
+class PageOptions(BaseModel, extra="forbid"):
+    """Option of every built-in chunker: whether chunks may cross pages."""
+
+    pages: bool | None = Field(
+        None,
+        description="Whether no chunk crosses a page. By default, chunks stay on one page in documents without "
+        "headings.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

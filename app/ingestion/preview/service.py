@@ -10,7 +10,7 @@ from uuid import UUID
 
 from app.db.session import TenantDatabase
 from app.documents.types import ReceivedFile
-from app.documents.upload.media_type import detect_media_type
+from app.documents.upload.media_type import detect_media_type, require_text_type
 from app.documents.upload.multipart import receive_form, spool_text
 from app.errors import InvalidInputError, UnavailableError
 from app.inference.embedding import Embedder
@@ -188,6 +188,8 @@ class PreviewService:
             options: Options; the encoding is ignored.
             media_type: Media type of the text.
         """
+        if media_type is not None:
+            media_type = require_text_type(media_type, self.context.parseable_types, self.context.plugin_types)
         async with spool_text(text, filename="text", media_type=media_type) as received:
             return await self._create_preview(received, replace(options, encoding="utf-8"), received.declared_type)
 

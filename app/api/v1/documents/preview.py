@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -26,7 +26,7 @@ from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.documents.nodes import MAX_DEPTH
 from app.api.v1.documents.upload_schemas import UploadForm
 from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest
-from app.api.v1.schemas import Identifier, StrictRequestModel
+from app.api.v1.schemas import Identifier, StrictRequestModel, TextMediaType
 from app.bootstrap import TenantServices
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from app.errors import UnsupportedMediaTypeError
@@ -90,8 +90,12 @@ class TextPreviewRequest(PreviewOptionsRequest):
         description="Text to preview, not empty.",
         examples=["# Leave\n\nParents may take up to 14 months of parental leave."],
     )
-    media_type: Literal["text/plain", "text/markdown", "text/html"] | None = Field(
-        None, description="Format of `text`; default: `text/plain`.", examples=["text/markdown"]
+    media_type: TextMediaType | None = Field(
+        None,
+        description="Media type of `text`: that of any text format in `GET /v1/capabilities`, such as `text/html`, "
+        "`text/csv` or `application/json`. Default: `text/markdown` if the text has a heading of Markdown, else "
+        "`text/plain`.",
+        examples=["text/markdown"],
     )
 
 

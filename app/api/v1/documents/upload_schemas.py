@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -17,7 +17,7 @@ from pydantic import (
 from app.api.http import example_values
 from app.api.http.request_models import STORABLE, Text
 from app.api.http.streaming_body import validate_body
-from app.api.v1.schemas import Identifier, LargeRequestModel, Metadata, ScopeId, Title, WebAddress
+from app.api.v1.schemas import Identifier, LargeRequestModel, Metadata, ScopeId, TextMediaType, Title, WebAddress
 from app.documents.scopes import DocumentScope
 from app.documents.types import MAX_PROVIDED_CHUNKS, DocumentFields, ProvidedChunk
 from app.times import ProvidedTime
@@ -195,8 +195,12 @@ class TextDocumentCreate(DocumentFieldsRequest):
         max_length=MAX_PROVIDED_CHUNKS,
         description="Chunks of the document in reading order, 1 to 10,000, in place of `text`.",
     )
-    media_type: Literal["text/plain", "text/markdown", "text/html"] | None = Field(
-        None, description="Format of `text`; default: `text/plain`.", examples=["text/markdown"]
+    media_type: TextMediaType | None = Field(
+        None,
+        description="Media type of `text`: that of any text format in `GET /v1/capabilities`, such as `text/html`, "
+        "`text/csv` or `application/json`. Default: `text/markdown` if the text has a heading of Markdown, else "
+        "`text/plain`.",
+        examples=["text/markdown"],
     )
 
     @model_validator(mode="after")

@@ -103,8 +103,8 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
     )
     queries: Annotated[list[QueryRequest], Field(min_length=1, max_length=16)] | None = Field(
         None,
-        description='Queries that are searched together, 1 to 16: texts, `{"vector": [...], "text"?}` or '
-        '`{"image": "<base64>"}`. A result counts with its best query.',
+        description='Queries that are searched together, 1 to 16: texts, `{"text": "..."}`, '
+        '`{"vector": [...], "text"?}` or `{"image": "<base64>"}`. A result counts with its best query.',
         examples=[["parental leave", "time off after a birth"]],
     )
     messages: Annotated[list[MessageRequest], Field(max_length=10_000)] | None = Field(

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import re
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,7 +17,13 @@ from app.retrieval.types import Query
 MAX_DIMENSIONS = 4000
 MAX_IMAGE_BYTES = 8 * 1024 * 1024
 # Media types by the first bytes of a file.
-IMAGE_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
+IMAGE_SIGNATURES = {
+    re.compile(rb"\x89PNG\r\n\x1a\n"): "image/png",
+    re.compile(rb"\xff\xd8\xff"): "image/jpeg",
+    re.compile(rb"GIF8[79]a"): "image/gif",
+    re.compile(rb"BM....\0\0\0\0", re.DOTALL): "image/bmp",
+    re.compile(rb"RIFF....WEBP", re.DOTALL): "image/webp",
+}
 
 QueryText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=32_000), STORABLE]
 
@@ -39,11 +46,18 @@ class VectorQuery(StrictRequestModel):
     )
 
 
+class TextQuery(StrictRequestModel):
+    """Text to search with, as an object. It means the same as the text alone."""
+
+    text: QueryText = Field(description="Words to search for, 1 to 32,000 characters.", examples=["parental leave"])
+
+
 class ImageQuery(StrictRequestModel):
     """Image to search with. The embedding model of the knowledge base must embed images."""
 
     image: Annotated[str, Field(min_length=1, max_length=MAX_IMAGE_BYTES * 4 // 3 + 4)] = Field(
-        description="PNG or JPEG in base64, at most 8 MiB before encoding.",
+        description="PNG, JPEG, GIF, BMP or WebP in base64, at most 8 MiB before encoding. The embedding model gets it "
+        "unchanged.",
         examples=["iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="],
     )
 
@@ -51,24 +65,27 @@ class ImageQuery(StrictRequestModel):
 def _detect_query_kind(value: Any) -> str | None:
     """Return the kind of a query in a request, so that an error lists only the faults of this kind."""
     if isinstance(value, dict):
-        return "query[image]" if "image" in value and "vector" not in value else "query[vector]"
+        if "vector" not in value and ("image" in value or "text" in value):
+            return "query[image]" if "image" in value else "query[text]"
+        return "query[vector]"
     return "query[words]" if isinstance(value, str) else None
 
 
 QueryRequest = Annotated[
     Annotated[QueryText, Tag("query[words]")]
+    | Annotated[TextQuery, Tag("query[text]")]
     | Annotated[VectorQuery, Tag("query[vector]")]
     | Annotated[ImageQuery, Tag("query[image]")],
     Discriminator(
         _detect_query_kind,
         custom_error_type="query",
-        custom_error_message='It must be words, {"vector": []} or {"image": ""}',
+        custom_error_message='It must be words, {"text": ""}, {"vector": []} or {"image": ""}',
     ),
 ]
 Loc = tuple[str | int, ...]
 
 
-def parse_query(value: str | VectorQuery | ImageQuery, *, loc: Loc) -> Query:
+def parse_query(value: str | TextQuery | VectorQuery | ImageQuery, *, loc: Loc) -> Query:
     """Convert a query of a request.
 
     Args:
@@ -76,13 +93,13 @@ def parse_query(value: str | VectorQuery | ImageQuery, *, loc: Loc) -> Query:
         loc: Location of the query in the request, for errors.
 
     Raises:
-        InvalidInputError: The vector is all zeros, or the image is no PNG or JPEG in base64.
+        InvalidInputError: The vector is all zeros, or the image has no known format, or is no base64.
     """
     if isinstance(value, VectorQuery):
         return Query(value.text, vector=_normalize_vector(value.vector, loc=(*loc, "vector")), loc=loc)
     if isinstance(value, ImageQuery):
         return Query(image=_decode_image(value.image, loc=(*loc, "image")), loc=loc)
-    return Query(value, loc=loc)
+    return Query(value.text if isinstance(value, TextQuery) else value, loc=loc)
 
 
 def _normalize_vector(values: list[float], *, loc: Loc) -> Vectors:
@@ -104,6 +121,6 @@ def _decode_image(text: str, *, loc: Loc) -> ImageFile:
     except (binascii.Error, ValueError) as exc:
         raise InvalidInputError("It must be base64.", loc=loc) from exc
     for signature, media_type in IMAGE_SIGNATURES.items():
-        if data.startswith(signature):
+        if signature.match(data):
             return ImageFile(media_type, data)
-    raise InvalidInputError("It must be a PNG or a JPEG.", loc=loc)
+    raise InvalidInputError("It must be a PNG, JPEG, GIF, BMP or WebP.", loc=loc)
