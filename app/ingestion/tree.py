@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.title_limits import MAX_TITLE_CHARACTERS, list_title_warnings, split_headings, split_title
 from app.ingestion.types import (
     MAX_NODES,
@@ -19,6 +18,7 @@ from app.ingestion.types import (
     TooManyNodes,
     TreeNode,
 )
+from app.lexical.sentences import find_sentence_spans, strip_range
 
 SEPARATOR = "\n\n"
 MAX_PAGE_LINES = 10_000

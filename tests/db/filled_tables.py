@@ -30,6 +30,7 @@ VALUES: Mapping[str, object] = {
     "sql_view.content_key": "content",
     "sql_view.verifier": "SCRAM-SHA-256$4096:" + "a" * 90,
     "entity_alias.target_key": 2,
+    "document_enrichment.state": "queued",
     "dim": 3,
 }
 BY_TYPE: Mapping[str, object] = {

@@ -40,6 +40,13 @@ PASSING = (
     " where tenant_id = $1 limit 1",
     "insert into relation select tenant_id, index_id, id, 99, 1, 2, 'knows', 0, 1, 'test' from chunk"
     " where tenant_id = $1 and id <> $2 limit 1",
+    "insert into node_enrichment select tenant_id, document_id, id, '', 'a summary', '[]', '[]', 'model', 'm', 1, 1"
+    " from node where tenant_id = $1 and id <> $2 limit 1 on conflict do nothing",
+    "insert into enrichment_result select tenant_id, id, uuid_send($2), '{}', 1, 1 from document"
+    " where tenant_id = $1 limit 1",
+    "insert into document_enrichment (tenant_id, kb_id, document_id, state) select tenant_id, kb_id, id, 'queued'"
+    " from document where tenant_id = $1 and id <> $2 limit 1 on conflict do nothing",
+    "insert into enrichment_usage values ($1, '2020-01-01', $2, 1, 1)",
     "insert into rate_bucket values ($1, $2, 1, 1, now())",
     "insert into row_allowance (tenant_id, quota) values ($1, $2::uuid::text)",
     "insert into tenant_usage select $1, 0, 0, 0 where $2::uuid is not null on conflict do nothing",

@@ -33,7 +33,7 @@ from tests.isolation.sql import (
 SHARED = {
     "knowledge_base", "search_index", "document", "document_object", "document_text", "document_page",
     "document_image", "node", "chunk", "chunk_embedding", "chunk_lexical", "term_document_frequency", "index_totals",
-    "routing_profile", "routing_vector", "chunk_entity", "entity", "entity_alias", "relation",
+    "routing_profile", "routing_vector", "chunk_entity", "entity", "entity_alias", "relation", "node_enrichment",
 }  # fmt: skip
 
 

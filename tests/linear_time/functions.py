@@ -66,7 +66,6 @@ from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, c
 from app.ingestion.preview.parse_quality import compute_garbled_ratio
 from app.ingestion.preview.service import take_first_blocks
 from app.ingestion.provided_chunks import read_provided_chunks
-from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.tree import add_sentences, build_tree
 from app.ingestion.types import Block, BlockKind, ChunkDraft, ParsedDocument
 from app.knowledge_bases.vector_stores import slugify_title
@@ -81,6 +80,7 @@ from app.lexical.languages import (
     tokenize_query,
 )
 from app.lexical.numbers import list_number_terms, list_spaced_numbers
+from app.lexical.sentences import find_sentence_spans, strip_range
 from app.lexical.text_language import identify_language
 from app.lexical.word_patterns import is_camel, split_bigrams
 from app.object_store import content_disposition
@@ -400,7 +400,7 @@ FUNCTIONS: Mapping[str, Mapping[str, Function]] = {
         "take_first_blocks": lambda text: take_first_blocks([Block(BlockKind.CODE, text)] * 3, 200_000)
     },
     "app.ingestion.preview.parse_quality": {"compute_garbled_ratio": lambda text: compute_garbled_ratio([text])},
-    "app.ingestion.sentences": {
+    "app.lexical.sentences": {
         "find_sentence_spans": lambda text: list(find_sentence_spans(text, 0, len(text))),
         "strip_range": lambda text: strip_range(text, 0, len(text)),
     },

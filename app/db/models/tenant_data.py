@@ -54,6 +54,7 @@ class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     source: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     routing: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
     routing_texts: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
+    enrichment: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
 
 
 class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
@@ -238,7 +239,8 @@ class ChunkRow(TenantOwnedMixin, Base):
     """Text and position of a chunk. Searches read only the rows of the final ``top_k`` hits.
 
     ``ordinal`` is ``chunk_index`` in the API. If a chunk begins inside a table, ``content`` begins with the head of the
-    table and a line break. ``table_head_length`` is the number of characters of that head.
+    table and a line break. ``table_head_length`` is the number of characters of that head. ``context_line`` is a line
+    of a chat model, which is embedded and indexed before the text.
     """
 
     __tablename__ = "chunk"
@@ -275,6 +277,7 @@ class ChunkRow(TenantOwnedMixin, Base):
     media_type: Mapped[str | None]
     attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
     table_head_length: Mapped[int | None]
+    context_line: Mapped[str | None]
 
     @property
     def table_head(self) -> str | None:

@@ -16,7 +16,9 @@ from app.idempotency import delete_stored_responses
 RETAINED_LOGS = frozenset({"audit_event", "deletion"})
 # Tables with numbers of a tenant or a knowledge base, without content. ``chat`` records the owner of each chat, so that
 # no other user gets the chat.
-RETAINED_NUMBERS = frozenset({"chat", "embedding_usage", "key_usage", "row_allowance", "tenant_usage", "usage_day"})
+RETAINED_NUMBERS = frozenset(
+    {"chat", "embedding_usage", "enrichment_usage", "key_usage", "row_allowance", "tenant_usage", "usage_day"}
+)
 # Sums over a knowledge base. Deleted documents were subtracted from them.
 RETAINED_SUMS = frozenset({"term_document_frequency", "index_totals", "private_frequency"})
 # Deliveries of webhooks, retained for 30 days: ids, statuses, names of knowledge bases.

@@ -10,8 +10,8 @@ from itertools import islice
 
 from app.ingestion.chunkers.spec import TokenCounter
 from app.ingestion.chunkers.toolkit.table_parts import PieceTable, RowRange, find_table_rows, measure_heads
-from app.ingestion.sentences import find_sentence_spans, strip_range
 from app.ingestion.types import MAX_PIECES, BlockKind, TooManyPieces, TreeNode
+from app.lexical.sentences import find_sentence_spans, strip_range
 
 _UNCOUNTED = -1
 # A sentence that is too large is split into parts of an eighth of a chunk, so that parts fill a chunk and can overlap.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.ingestion.sentences import find_sentence_spans
+from app.lexical.sentences import find_sentence_spans
 
 
 @pytest.mark.parametrize(
