@@ -39,6 +39,7 @@ from app.ingestion.repository import IndexedDocument, IngestionRepository
 from app.ingestion.time_slice import PreemptionTimer
 from app.ingestion.tree import build_tree
 from app.ingestion.types import NoTextFound, ParsedDocument
+from app.ingestion.vector_reuse import reuse_vectors
 from app.ingestion.version_repository import PendingVersion, VersionRepository
 from app.jobs.queue import JobQueue
 from app.knowledge_bases.generation_repository import GenerationRepository
@@ -120,6 +121,7 @@ class IngestionPipeline:
                         db, document_id, embedder.image_embedder, embedder.identity, progress, budget
                     )
                     chunked = await image_embedder.embed(chunked, create_in_memory_sources(chunked.images))
+                chunked = await reuse_vectors(db, document, chunked, embedder)
                 embedded = await embed_chunks(
                     db,
                     document_id,

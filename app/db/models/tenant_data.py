@@ -129,6 +129,7 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
             "document_sha256_idx", "tenant_id", "kb_id", "scope_key", "sha256",
             unique=True, postgresql_where=text("external_id is null"),
         ),
+        Index("document_bytes_idx", "tenant_id", "sha256"),
         Index("document_expires_idx", "tenant_id", "expires_at", postgresql_where=text("expires_at is not null")),
         Index(
             "document_scope_idx", "tenant_id", "scope_key", "kb_id",
