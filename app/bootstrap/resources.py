@@ -43,6 +43,8 @@ from app.retrieval.query_embedding import QueryVectorCache
 from app.retrieval.routing.profile_cache import ProfileCache
 from app.retrieval.strategies import load_strategies
 from app.settings import QuotaSettings, Settings
+from app.source_kinds.clients import SourceClients
+from app.source_kinds.pgvector import PgvectorClient
 from app.sql_views.types import ConnectionAddress
 from app.tenant_slots import TenantSlots
 from app.tenants.auth.authentication import Authenticator
@@ -57,12 +59,12 @@ def _build_default_quotas(settings: QuotaSettings) -> Quotas:
     return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
 
 
-def _build_index_settings(embedders: Embedders, http_sources: HttpSourceClient) -> IndexSettings:
+def _build_index_settings(embedders: Embedders, sources: SourceClients) -> IndexSettings:
     return IndexSettings(
         embedders=embedders,
         chunkers=load_chunkers().keys(),
         strategies=load_strategies().keys(),
-        source_allowlist=http_sources.allowlist,
+        sources=sources,
     )
 
 
@@ -138,9 +140,10 @@ async def _open_models(
     return _Models(embedders, vision, reranker, rewrite_model, answer_models)
 
 
-async def _open_http_sources(stack: AsyncExitStack, settings: Settings) -> HttpSourceClient:
-    client = await asyncio.to_thread(HttpSourceClient.from_settings, settings.http_sources, detect_prompt_injection)
-    return _close_later(stack, client)
+async def _open_sources(stack: AsyncExitStack, settings: Settings, embedders: Embedders) -> SourceClients:
+    http = await asyncio.to_thread(HttpSourceClient.from_settings, settings.http_sources, detect_prompt_injection)
+    pgvector = PgvectorClient(settings.pgvector_sources.bindings, embedders, detect_prompt_injection)
+    return _close_later(stack, SourceClients(http, pgvector))
 
 
 def _open_transfer_slots(stack: AsyncExitStack, settings: Settings) -> TransferSlots:
@@ -186,7 +189,7 @@ class Resources:
     reranker: Reranker | None
     rewrite_model: ChatModel | None
     answer_models: AnswerModels | None
-    http_sources: HttpSourceClient
+    sources: SourceClients
     queue: JobQueue
     change_feed: DocumentChangeFeed
     index_settings: IndexSettings
@@ -247,9 +250,9 @@ class Resources:
             )
             webhook_sender = await asyncio.to_thread(WebhookSender.from_settings, settings.webhooks)
             _close_later(stack, webhook_sender)
-            http_sources = await _open_http_sources(stack, settings)
+            sources = await _open_sources(stack, settings, models.embedders)
             queue = JobQueue(database, control_plane, settings.worker.max_attempts)
-            index_settings = _build_index_settings(models.embedders, http_sources)
+            index_settings = _build_index_settings(models.embedders, sources)
             yield cls(
                 settings=settings,
                 database=database,
@@ -264,7 +267,7 @@ class Resources:
                 reranker=models.reranker,
                 rewrite_model=models.rewrite_model,
                 answer_models=models.answer_models,
-                http_sources=http_sources,
+                sources=sources,
                 queue=queue,
                 change_feed=change_feed,
                 index_settings=index_settings,

@@ -153,7 +153,7 @@ class TenantServices:
             resources.embedders,
             resources.query_vector_cache,
             self.quotas,
-            resources.http_sources,
+            resources.sources,
             resources.settings.server.retriever_candidates,
             resources.reranker,
             resources.rewrite_model,

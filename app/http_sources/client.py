@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Self
 from uuid import UUID
@@ -29,6 +30,10 @@ TRANSIENT_STATUSES = frozenset({408, 425, 429})
 STALE_CONNECTION_ERRORS = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError)
 # No compression: a small response must not expand to a large response.
 DEFAULT_HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "Carrel"}
+
+
+RequestBuilder = Callable[[], tuple[AllowedRequest, httpx2.Request]]
+ResponseParser = Callable[[bytes, Sequence[str], FlagDetector], list[SourceResult]]
 
 
 class HttpSourceClient:
@@ -70,25 +75,55 @@ class HttpSourceClient:
         Raises:
             SourceUnavailable: The endpoint fails, does not answer in time, or is not allowed.
         """
-        timeout_seconds = min(timeout_seconds, source.timeout_seconds)
-        try:
+
+        def build_request() -> tuple[AllowedRequest, httpx2.Request]:
             allowed = self.allowlist.authorize(source, tenant_id)
-            request = _build_request(source, source_query, allowed)
+            return allowed, _build_request(source, source_query, allowed)
+
+        def parse(content: bytes, secrets: Sequence[str], detect_flags: FlagDetector) -> list[SourceResult]:
+            return parse_response(
+                content, source, max_results=source_query.top_k, detect_flags=detect_flags, secrets=secrets
+            )
+
+        return await self.send_request(
+            build_request,
+            parse,
+            breaker_key=(kb_id, source.url),
+            timeout_seconds=min(timeout_seconds, source.timeout_seconds),
+            source_timeout_seconds=source.timeout_seconds,
+        )
+
+    async def send_request(
+        self,
+        build_request: RequestBuilder,
+        parse: ResponseParser,
+        *,
+        breaker_key: tuple[UUID, str],
+        timeout_seconds: float,
+        source_timeout_seconds: float,
+    ) -> list[SourceResult]:
+        """Send one request and return the results of its response.
+
+        Args:
+            build_request: Builds the request after the allowlist has allowed it.
+            parse: Returns the results of a response body; it runs in a thread.
+            breaker_key: Knowledge base and endpoint, which have one circuit breaker.
+            timeout_seconds: Maximum time of this request.
+            source_timeout_seconds: Maximum time of a request of the source.
+
+        Raises:
+            SourceUnavailable: The endpoint fails, does not answer in time, or is not allowed.
+        """
+        try:
+            allowed, request = build_request()
             async with asyncio.timeout(timeout_seconds):
-                with self._get_breaker(kb_id, source.url).call(
-                    hang_timeout_seconds=min(HANG_TIMEOUT_SECONDS, source.timeout_seconds)
+                with self._get_breaker(*breaker_key).call(
+                    hang_timeout_seconds=min(HANG_TIMEOUT_SECONDS, source_timeout_seconds)
                 ):
                     content = await self._fetch(allowed, request)
                     # Parsing runs in a thread. Its time is limited, but in the event loop it would delay other
                     # searches.
-                    return await asyncio.to_thread(
-                        parse_response,
-                        content,
-                        source,
-                        max_results=source_query.top_k,
-                        detect_flags=self._detect_flags,
-                        secrets=allowed.secrets,
-                    )
+                    return await asyncio.to_thread(parse, content, allowed.secrets, self._detect_flags)
         except TimeoutError as exc:
             raise SourceUnavailable("Its endpoint did not answer in time.") from exc
         except EndpointFailed as exc:

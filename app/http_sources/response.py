@@ -35,14 +35,7 @@ def parse_response(
     Raises:
         EndpointFailed: The response has no valid results.
     """
-    try:
-        reply = json.loads(content)
-        _check_size(reply)
-        repeats = repeats_secret(content, reply, secrets)
-    except (ValueError, RecursionError) as exc:
-        raise EndpointFailed("its response is not JSON") from exc
-    if repeats:
-        raise EndpointFailed("its response repeats the secret of the request")
+    reply = parse_json(content, secrets)
     paths = {name: compile_path(path) for name, path in asdict(source.response).items() if path is not None}
     items = _select_value(paths, "items", reply)
     if items is None:
@@ -61,14 +54,35 @@ def parse_response(
     return results
 
 
+def parse_json(content: bytes, secrets: Sequence[str]) -> Any:
+    """Return the JSON of a response.
+
+    Args:
+        content: Body of the response.
+        secrets: Secrets of the request.
+
+    Raises:
+        EndpointFailed: The body is not JSON, has too many values, or repeats a secret.
+    """
+    try:
+        reply = json.loads(content)
+        _check_size(reply)
+        repeats = repeats_secret(content, reply, secrets)
+    except (ValueError, RecursionError) as exc:
+        raise EndpointFailed("its response is not JSON") from exc
+    if repeats:
+        raise EndpointFailed("its response repeats the secret of the request")
+    return reply
+
+
 def _parse_item(item: Any, paths: CompiledPaths, base: str) -> SourceResult | None:
-    text = _clean_text(_select_value(paths, "text", item), MAX_TEXT_CHARACTERS)
+    text = clean_text(_select_value(paths, "text", item))
     if text is None:
         return None
     return SourceResult(
         text=text,
-        title=_clean_text(_select_value(paths, "title", item), MAX_TITLE_CHARACTERS),
-        url=_parse_address(_select_value(paths, "url", item), base),
+        title=clean_text(_select_value(paths, "title", item), MAX_TITLE_CHARACTERS),
+        url=parse_address(_select_value(paths, "url", item), base),
         score=_parse_number(_select_value(paths, "score", item)),
     )
 
@@ -92,7 +106,7 @@ def _check_size(reply: Any) -> None:
         pending += inner
 
 
-def _clean_text(value: Any, max_characters: int) -> str | None:
+def clean_text(value: Any, max_characters: int = MAX_TEXT_CHARACTERS) -> str | None:
     """Return a text that can be stored and shown, or None for an empty or other value."""
     if not isinstance(value, str):
         return None
@@ -100,7 +114,7 @@ def _clean_text(value: Any, max_characters: int) -> str | None:
     return clean or None
 
 
-def _parse_address(value: Any, base: str) -> str | None:
+def parse_address(value: Any, base: str) -> str | None:
     """Return a web address, or None. Only http and https are allowed, because pages show it as a link.
 
     A relative address is relative to the endpoint.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from app.errors import UnavailableError
 
@@ -35,6 +35,13 @@ class HttpSource:
     ``domains`` only results count whose URL is in one of the domains or their subdomains.
     """
 
+    kind: ClassVar[str] = "http"
+    # Most search services find little for a whole sentence.
+    default_transformers: ClassVar[Sequence[str]] = ("keywords",)
+    takes_conversation: ClassVar[bool] = False
+    embedding_model: ClassVar[None] = None
+    embedding_dimensions: ClassVar[None] = None
+
     url: str
     response: ResponsePaths
     method: Literal["GET", "POST"] = "GET"
@@ -52,10 +59,19 @@ class HttpSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceQuery:
-    """Values for the placeholders of a template."""
+    """Query of a source.
+
+    Attributes:
+        query: Text of the query.
+        top_k: Maximum number of results.
+        messages: Role and content of each message of the conversation, for sources that take conversations.
+        vector: Vector of the query, for sources that take vectors.
+    """
 
     query: str
     top_k: int
+    messages: Sequence[tuple[str, str]] = ()
+    vector: Sequence[float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from uuid import UUID
 
 from app.db.models.tenant_data import SearchIndex
 from app.errors import InvalidInputError
-from app.http_sources.allowlist import SourceAllowlist
 from app.ids import generate_id
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.model_registry import Embedders
@@ -14,6 +13,7 @@ from app.inference.embedding.search_defaults import get_search_defaults
 from app.knowledge_bases.types import Chunking, KnowledgeBaseView, RequestedChunking
 from app.lexical.languages import get_analyzer_id
 from app.lexical.weights import K1, B
+from app.source_kinds.clients import SourceClients
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class IndexSettings:
     embedders: Embedders
     chunkers: Collection[str]
     strategies: Collection[str]
-    source_allowlist: SourceAllowlist
+    sources: SourceClients
 
 
 AUTOMATIC_MODEL = "automatic_model"

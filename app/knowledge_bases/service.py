@@ -16,8 +16,6 @@ from app.db.models.tenant_data import KnowledgeBaseRow
 from app.db.session import Session, TenantDatabase
 from app.errors import ForbiddenError, InvalidInputError
 from app.filters import compile_filter
-from app.http_sources.types import HttpSource
-from app.http_sources.validation import check_source
 from app.ids import decode_id, generate_id
 from app.jobs.queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.index_settings import (
@@ -43,6 +41,7 @@ from app.lexical.languages import AUTO, get_analyzer_id
 from app.principal import Principal
 from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptOwner
+from app.source_kinds.clients import parse_stored_source
 
 PURGE_JOB = "purge_objects"
 BACKFILL_JOB = "backfill_metadata"
@@ -76,10 +75,13 @@ class KnowledgeBaseService:
         Raises:
             KnowledgeBaseExists: Another knowledge base has the name.
             InvalidInputError: A model, chunker, strategy or other setting is not valid.
+            SourceUnavailable: The source cannot be reached.
             ForbiddenError: The caller's key is restricted to a user.
         """
         self.require_unrestricted_key()
         self._check_new(new)
+        if new.source is not None:
+            await self.settings.sources.verify(new.source, self.db.tenant_id)
         try:
             async with self.db.transaction() as session:
                 repository = KnowledgeBaseRepository(session, self.db.tenant_id)
@@ -208,6 +210,8 @@ class KnowledgeBaseService:
             ForbiddenError: The caller's key is restricted to a user.
         """
         self.require_unrestricted_key()
+        if source := changes.get("source"):
+            await self.settings.sources.verify(parse_stored_source(source), self.db.tenant_id)
         async with self.db.transaction() as session:
             view = await self.find_in_session(session, reference)
             if retrieval := changes.get("retrieval"):
@@ -324,11 +328,9 @@ class KnowledgeBaseService:
         if "metadata_filter" in changes:
             view.require_documents()
         if source := changes.get("source"):
-            if view.row.source is None:
-                raise InvalidInputError(
-                    "Only a knowledge base of kind http has a source. Remove it.", loc=("body", "source")
-                )
-            check_source(HttpSource.from_stored(source), self.settings.source_allowlist, self.db.tenant_id)
+            new_source = parse_stored_source(source)
+            view.require_kind_of(new_source)
+            self.settings.sources.check(new_source, self.db.tenant_id)
 
     def _check_new(self, new: NewKnowledgeBase) -> None:
         embedder = self.settings.embedders.get_by_name(new.model, new.dimensions)
@@ -339,7 +341,7 @@ class KnowledgeBaseService:
         _check_metadata_filter(new.metadata_filter or {})
         get_analyzer_id(new.language)
         if new.source is not None:
-            check_source(new.source, self.settings.source_allowlist, self.db.tenant_id)
+            self.settings.sources.check(new.source, self.db.tenant_id)
 
 
 def _check_metadata_filter(metadata_filter: Mapping[str, Any]) -> None:
@@ -374,7 +376,7 @@ async def _insert_knowledge_base(
         chunking=asdict(resolve_chunking(new.chunking, embedder)),
         retrieval=asdict(new.retrieval),
         metadata_filter=new.metadata_filter or {},
-        kind="documents" if new.source is None else "http",
+        kind="documents" if new.source is None else new.source.kind,
         source=None if new.source is None else asdict(new.source),
         routing=routing,
         routing_texts=texts,

@@ -7,8 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.db.models.base import SYSTEM_TENANT
-from app.errors import ConflictError, NotFoundError
-from app.http_sources.types import HttpSource
+from app.errors import ConflictError, InvalidInputError, NotFoundError
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.local_models import find_local_model, is_local
 from app.inference.embedding.model_registry import Embedders
@@ -17,6 +16,7 @@ from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
 from app.lexical.analyzers import list_older_versions, parse_analyzer_version
 from app.lexical.languages import AUTO, get_analyzer_id
 from app.prompts.types import PromptSettings
+from app.source_kinds.clients import AnySource, parse_stored_source
 
 DEFAULT_NAME = "default"
 
@@ -64,7 +64,7 @@ class NothingToRollBack(ConflictError):
 
 
 class NoDocumentStore(ConflictError):
-    """The knowledge base has kind http and stores no documents. Use a knowledge base of kind documents."""
+    """The knowledge base searches a source and stores no documents. Use a knowledge base of kind documents."""
 
     code = "no_document_store"
 
@@ -105,7 +105,7 @@ class Retrieval(PromptSettings):
 
 @dataclass(frozen=True, slots=True)
 class NewKnowledgeBase:
-    """Fields of a new knowledge base. With a ``source``, its kind is http."""
+    """Fields of a new knowledge base. With a ``source``, its kind is that of the source."""
 
     name: str
     title: str | None = None
@@ -117,7 +117,7 @@ class NewKnowledgeBase:
     retrieval: Retrieval = Retrieval()
     metadata_filter: dict[str, Any] | None = None
     routing: RoutingSettings = field(default_factory=RoutingSettings)
-    source: HttpSource | None = None
+    source: AnySource | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,9 +211,23 @@ class KnowledgeBaseView:
         )
 
     @property
-    def source(self) -> HttpSource | None:
+    def source(self) -> AnySource | None:
         """External service that answers searches, or None if the knowledge base stores documents."""
-        return None if self.row.source is None else HttpSource.from_stored(self.row.source)
+        return None if self.row.source is None else parse_stored_source(self.row.source)
+
+    @property
+    def kind(self) -> str:
+        """Kind of the knowledge base: ``documents``, or the kind of its source."""
+        return "documents" if self.source is None else self.source.kind
+
+    def require_kind_of(self, source: AnySource) -> None:
+        """Raise InvalidInputError if a source has another kind than the knowledge base."""
+        if self.source is None:
+            message = "A knowledge base of kind documents has no source. Remove it."
+            raise InvalidInputError(message, loc=("body", "source"))
+        if source.kind != self.kind:
+            message = f"The source has kind {source.kind}, not {self.kind}. Create another knowledge base."
+            raise InvalidInputError(message, loc=("body", "source"))
 
     def require_documents(self) -> None:
         """Raise NoDocumentStore if the knowledge base searches an external service."""

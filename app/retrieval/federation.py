@@ -3,21 +3,21 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Protocol, Self
 from uuid import UUID
 
 from app.errors import UnavailableError
-from app.http_sources.client import HttpSourceClient
 from app.http_sources.types import SourceQuery, SourceResult, SourceUnavailable
 from app.ids import derive_id
 from app.inference.chat import ChatModel
+from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.explain import ExplainedIndex
 from app.retrieval.fusion.merge_sources import SourceHits, get_normalized_text, merge_sources
 from app.retrieval.lazy_metadata import LazyMetadata
-from app.retrieval.query_embedding import build_no_usable_queries_error
+from app.retrieval.query_embedding import QueryEmbedder, Vector, build_no_usable_queries_error
 from app.retrieval.query_transformation import Conversation, CorpusContext, QueryTransformer
 from app.retrieval.search_run import THRESHOLD_NOT_APPLIED, SearchRun, get_failure_reason
 from app.retrieval.transformers import TransformerStep, resolve_steps, resolve_stored_steps
@@ -30,12 +30,11 @@ from app.retrieval.types import (
     SearchRequest,
     SearchUnavailable,
 )
+from app.source_kinds.pgvector import find_source_embedder
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
 
-# Most HTTP sources find little for a whole sentence.
-DEFAULT_TRANSFORMER = "keywords"
 # Limits of one search, so that it does not cause hundreds of requests. The first sources and queries are used.
 MAX_SOURCES, MAX_QUERIES, MAX_RESULTS = 8, 4, 100
 IMAGE_QUERIES_NOT_SENT = ServiceWarning(
@@ -45,6 +44,44 @@ STORED_DOCUMENTS_SKIPPED = ServiceWarning(
     WarningCode.STORED_DOCUMENTS_SKIPPED, "The knowledge bases with stored documents could not be searched."
 )
 LocalSearch = Callable[[], Awaitable[list[Hit]]]
+EmbedForSource = Callable[[KnowledgeBaseView, Sequence[str]], Awaitable[list[Vector | None]]]
+
+
+class QueriedSources(Protocol):
+    """Clients of all kinds of sources."""
+
+    async def query(
+        self, source: Any, source_query: SourceQuery, *, tenant_id: UUID, kb_id: UUID, timeout_seconds: float
+    ) -> list[SourceResult]:
+        """Send a query to a source and return its first results. Raises SourceUnavailable."""
+
+
+async def embed_for_source(
+    query_embedder: QueryEmbedder, embedders: Embedders, view: KnowledgeBaseView, texts: Sequence[str]
+) -> list[Vector | None]:
+    """Return the vectors of queries for a source; None for a query that was not embedded, with a warning.
+
+    Args:
+        query_embedder: Embedder of the search.
+        embedders: Embedders of the process.
+        view: Knowledge base of a source that takes vectors.
+        texts: The queries.
+    """
+    source = view.source
+    assert source is not None and source.embedding_model is not None  # noqa: PT018  (the source takes vectors)
+    embedder = find_source_embedder(embedders, source.embedding_model, source.embedding_dimensions)
+    skipped = f"{_format_names([view])} skipped"
+    if embedder is None:
+        message = f"{skipped}: the service no longer has its embedding model."
+        query_embedder.search_run.warn(ServiceWarning(WarningCode.EMBEDDING_MODEL_MISMATCH, message))
+        return [None for _ in texts]
+    return await query_embedder.embed(
+        embedder,
+        [Query(text) for text in texts],
+        required=False,
+        unavailable_message="The embedding model did not answer in time",
+        fallback_message=skipped,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +89,33 @@ class FederatedSearch:
     """Search of the HTTP sources of one request.
 
     Attributes:
-        sources: Client for HTTP sources.
+        sources: Clients of all kinds of sources.
         chat: Chat model for transformers; None if none is configured.
         search_run: Deadline, timings and warnings of the search.
         request: The search request.
-        views: Knowledge bases of kind http to search.
+        views: Knowledge bases with a source to search.
+        embed: Returns the vectors of queries for a source that takes vectors.
         queries_by_source: Texts that were sent to each source, by the id of its knowledge base.
     """
 
-    sources: HttpSourceClient
+    sources: QueriedSources
     chat: ChatModel | None
     search_run: SearchRun
     request: SearchRequest
     views: Sequence[KnowledgeBaseView]
+    embed: EmbedForSource | None = None
     queries_by_source: dict[UUID, list[str]] = field(default_factory=dict)
 
     @classmethod
     def from_views(
         cls,
-        sources: HttpSourceClient,
+        sources: QueriedSources,
         chat: ChatModel | None,
         search_run: SearchRun,
         request: SearchRequest,
         views: Sequence[KnowledgeBaseView],
+        *,
+        embed: EmbedForSource | None = None,
     ) -> Self:
         """Select the HTTP sources of a search.
 
@@ -84,11 +125,12 @@ class FederatedSearch:
         caller gets a notice, and the results count as complete.
 
         Args:
-            sources: Client for HTTP sources.
+            sources: Clients of all kinds of sources.
             chat: Chat model for transformers.
             search_run: Deadline, timings and warnings of the search.
             request: The search request.
             views: Knowledge bases of the search, of all kinds.
+            embed: Returns the vectors of queries for a source that takes vectors.
 
         Returns:
             The federated search, with at most ``MAX_SOURCES`` sources.
@@ -109,7 +151,7 @@ class FederatedSearch:
             names = _format_names(source_views[MAX_SOURCES:])
             message = f"{names} skipped: a search uses at most {MAX_SOURCES} HTTP sources."
             search_run.warn(ServiceWarning(WarningCode.HTTP_SOURCE_LIMIT_REACHED, message))
-        return cls(sources, chat, search_run, request, source_views[:MAX_SOURCES])
+        return cls(sources, chat, search_run, request, source_views[:MAX_SOURCES], embed)
 
     async def run_with(
         self,
@@ -204,9 +246,31 @@ class FederatedSearch:
         if not texts:
             message = f"{_format_names([view])} skipped: an HTTP source needs a query with text."
             self.search_run.warn(ServiceWarning(WarningCode.HTTP_SOURCE_NEEDS_TEXT, message))
-        answers = await asyncio.gather(*(self._send_query(view, SourceQuery(text, top_k)) for text in texts))
+        source_queries = await self._build_source_queries(view, texts, top_k)
+        answers = await asyncio.gather(*(self._send_query(view, source_query) for source_query in source_queries))
         answered = [answer for answer in answers if answer is not None]
         return _build_hits(view, answered) if answered else None
+
+    async def _build_source_queries(
+        self, view: KnowledgeBaseView, texts: Sequence[str], top_k: int
+    ) -> list[SourceQuery]:
+        """Return the queries in the form that the kind of the source takes.
+
+        A source that takes conversations gets the messages once if they are the source of the queries.
+        """
+        source = view.source
+        assert source is not None  # every view of this search has a source
+        if source.takes_conversation and self.request.messages and not self.request.queries:
+            messages = [(message.role, message.content) for message in self.request.messages]
+            return [SourceQuery(text, top_k, messages) for text in texts[:1]]
+        if source.embedding_model is None or self.embed is None:
+            return [SourceQuery(text, top_k) for text in texts]
+        vectors = await self.embed(view, texts) if texts else []
+        return [
+            SourceQuery(text, top_k, vector=vector.tolist())
+            for text, vector in zip(texts, vectors, strict=True)
+            if vector is not None
+        ]
 
     async def _build_query_texts(self, view: KnowledgeBaseView, queries: Sequence[Query]) -> list[str]:
         """Rewrite the queries with the transformers of a source, or with the default transformer.
@@ -235,11 +299,13 @@ class FederatedSearch:
         if self.request.transformers is not None:
             return []
         stored_steps = None if view_transformers is None else resolve_stored_steps(view_transformers, search_run)
-        return resolve_steps([DEFAULT_TRANSFORMER], loc=()) if stored_steps is None else stored_steps
+        if stored_steps is not None or view.source is None:
+            return stored_steps or []
+        return resolve_steps(view.source.default_transformers, loc=())
 
     async def _send_query(self, view: KnowledgeBaseView, source_query: SourceQuery) -> list[SourceResult] | None:
         source, row = view.source, view.row
-        assert source is not None  # of kind http
+        assert source is not None  # every view of this search has a source
         timeout_seconds = self.search_run.remaining_seconds * time_budget.HTTP_SOURCES
         try:
             return await self.sources.query(

@@ -13,7 +13,6 @@ from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.documents.access import restrict_scope
 from app.documents.scopes import DocumentScope
 from app.errors import AppError
-from app.http_sources.client import HttpSourceClient
 from app.inference.chat import ChatModel
 from app.inference.embedding.model_registry import Embedders
 from app.inference.rerank import Reranker
@@ -25,7 +24,7 @@ from app.quotas.service import QuotaService
 from app.retrieval import time_budget
 from app.retrieval.costs import SearchCosts
 from app.retrieval.explanation_builder import build_explanation
-from app.retrieval.federation import FederatedSearch
+from app.retrieval.federation import FederatedSearch, embed_for_source
 from app.retrieval.fusion.merge_sources import fuse_sources
 from app.retrieval.part_search import (
     PartSearcher,
@@ -49,6 +48,7 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.source_plan import SourcePlan, create_source_plans, warn_unused_answer_prompts
 from app.retrieval.source_rewriting import DEFAULT_MAX_REWRITTEN_SOURCES, PlannedQueries, SourceRewriter
 from app.retrieval.types import Hit, Query, SearchRequest, SearchResult, SearchUnavailable
+from app.source_kinds.clients import SourceClients
 
 logger = get_logger(__name__)
 
@@ -75,7 +75,7 @@ class RetrievalService:
         embedders: Configured embedding models.
         query_vector_cache: Cache of query vectors of the process.
         quotas: Quotas of the caller.
-        http_sources: Client for HTTP sources.
+        sources: Clients for the sources of knowledge bases without documents.
         retriever_candidates: Minimum number of rows that each retriever returns.
         reranker: Reranker; None if none is configured.
         rewrite_model: Chat model of transformers; None if none is configured.
@@ -90,7 +90,7 @@ class RetrievalService:
     embedders: Embedders
     query_vector_cache: QueryVectorCache
     quotas: QuotaService
-    http_sources: HttpSourceClient
+    sources: SourceClients
     retriever_candidates: int = RETRIEVER_CANDIDATES
     reranker: Reranker | None = None
     rewrite_model: ChatModel | None = None
@@ -211,9 +211,7 @@ class RetrievalService:
         rewriter = self._create_source_rewriter(db, search_run, query_embedder, is_cached=views is not None)
         planned = await rewriter.rewrite(source_plans, queries, conversation)
         warn_unused_answer_prompts(request, route, plan, search_run)
-        federated_search = FederatedSearch.from_views(
-            self.http_sources, self.rewrite_model, search_run, request, route.views
-        )
+        federated_search = self._create_federated_search(request, search_run, route.views, query_embedder)
         auto_thresholds = resolve_auto_thresholds(request, route.targets, search_run)
         parts = self._build_parts(plan, planned, queries, search_run)
         scene = _SearchScene(request, db, search_run, query_embedder)
@@ -260,6 +258,16 @@ class RetrievalService:
             lambda targets: HybridPreviewSearch(db, query_embedder, targets, self.costs),
             revalidate,
         )
+
+    def _create_federated_search(
+        self,
+        request: SearchRequest,
+        search_run: SearchRun,
+        views: Sequence[KnowledgeBaseView],
+        query_embedder: QueryEmbedder,
+    ) -> FederatedSearch:
+        embed = partial(embed_for_source, query_embedder, self.embedders)
+        return FederatedSearch.from_views(self.sources, self.rewrite_model, search_run, request, views, embed=embed)
 
     def _create_router(
         self,

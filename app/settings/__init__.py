@@ -18,6 +18,7 @@ from app.settings.identity import IdentitySettings
 from app.settings.object_store import ObjectStoreSettings
 from app.settings.origins import check_secret_sources
 from app.settings.parser import ParserSettings
+from app.settings.pgvector_sources import PgvectorSourceSettings
 from app.settings.quotas import KeyLimits, QuotaLimits, QuotaSettings
 from app.settings.renames import explain_renamed_variables, find_new_key
 from app.settings.rerank import RerankSettings
@@ -44,6 +45,7 @@ __all__ = [
     "ModelSettings",
     "ObjectStoreSettings",
     "ParserSettings",
+    "PgvectorSourceSettings",
     "QuotaLimits",
     "QuotaSettings",
     "RerankSettings",
@@ -78,6 +80,7 @@ class Settings(BaseModel):
     answers: AnswerSettings
     rerank: RerankSettings
     http_sources: HttpSourceSettings
+    pgvector_sources: PgvectorSourceSettings
     sql_views: SqlViewSettings
     parser: ParserSettings
     worker: WorkerSettings

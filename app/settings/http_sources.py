@@ -81,6 +81,9 @@ def _check_tenant(value: str) -> str:
     return value
 
 
+TenantName = Annotated[str, AfterValidator(_check_tenant)]
+
+
 def _check_secret(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[!-~](?:[ -~]*[!-~])?", value.get_secret_value()):
         raise ValueError("a secret's value is sent in a header: printable ASCII, no space at its ends")
@@ -104,7 +107,7 @@ class SourceBinding(BaseModel):
     url: Annotated[str, AfterValidator(_parse_binding_url)] = Field(
         description="Allowed address. With a / at its end it allows every path below it, otherwise this path alone."
     )
-    tenants: tuple[Annotated[str, AfterValidator(_check_tenant)], ...] = Field(
+    tenants: tuple[TenantName, ...] = Field(
         min_length=1, description="IDs of the tenants (ten_…) that may use the address; * for all tenants."
     )
     methods: tuple[Literal["GET", "POST"], ...] = Field(("GET",), min_length=1, description="Allowed HTTP methods.")

@@ -32,6 +32,7 @@ PLAIN_FIELDS = frozenset(
     repeat exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens compress
+    hostname port path api_key user password dbname sslmode embedding_model embedding_dimensions id version
     collection content_key provider password_variable prompt_id prompt_version base_url api_key_variable
     kind source url method params headers body items score response domains secret
     jsonrpc retrieval_setting logical_operator comparison_operator
@@ -315,7 +316,8 @@ class EndpointCase:
     @property
     def is_search(self) -> bool:
         """Whether the reply contains results of a search."""
-        return self.endpoint.path.endswith(("search", "answer")) or self.endpoint.name == DIFY
+        is_post = self.endpoint.method == "POST"
+        return (is_post and self.endpoint.path.endswith(("search", "answer"))) or self.endpoint.name == DIFY
 
     @property
     def is_agent_bound(self) -> bool:

@@ -33,7 +33,8 @@ MAX_TEXT_CHARACTERS = 500
 MAX_ERRORS = 50
 # For a union type, pydantic adds the name of the type that it tried to the location of a fault.
 _PYDANTIC_LOC_PART = re.compile(
-    r"constrained-str|(literal|list|dict|query)\[.*\]|function-(after|before|plain|wrap)\[.*\]", re.DOTALL
+    r"constrained-str|source kind [a-z_]+|(literal|list|dict|query)\[.*\]|function-(after|before|plain|wrap)\[.*\]",
+    re.DOTALL,
 )
 HTTP_STATUSES: Sequence[tuple[type[AppError], int]] = (
     (InvalidInputError, 422),

@@ -29,13 +29,13 @@ Digest = bytes
 class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     """A named set of documents with common settings for chunking, embedding and search.
 
-    A knowledge base of kind ``http`` has no documents: it searches an HTTP source.
+    A knowledge base of another kind than ``documents`` has no documents: it searches its ``source``.
     """
 
     __tablename__ = "knowledge_base"
     __table_args__ = (
         UniqueConstraint("tenant_id", "name"),
-        CheckConstraint("kind in ('documents', 'http')", name="kind"),
+        CheckConstraint("kind in ('documents', 'http', 'agent_search', 'pgvector')", name="kind"),
     )
 
     tenant_id: Mapped[UUID] = mapped_column(ForeignKey("tenant.id", ondelete="CASCADE"), primary_key=True)

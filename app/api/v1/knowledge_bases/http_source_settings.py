@@ -101,7 +101,7 @@ class HttpSourceRequest(StrictRequestModel):
         3.0, ge=0.1, le=30, description="Time limit of a request in seconds, 0.1 to 30.", examples=[3.0]
     )
 
-    def to_http_source(self) -> HttpSource:
+    def to_source(self) -> HttpSource:
         """Convert the body to an HTTP source."""
         return HttpSource(**self.model_dump() | {"response": ResponsePaths(**self.response.model_dump())})
 

@@ -6,7 +6,6 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 from app.api.http import example_values
 from app.api.http.request_models import STORABLE, Text
-from app.api.v1.knowledge_bases.http_source_settings import HttpSourceOut, HttpSourceRequest
 from app.api.v1.knowledge_bases.reindex_status import (
     ChunkingOut,
     EmbeddingOut,
@@ -14,6 +13,13 @@ from app.api.v1.knowledge_bases.reindex_status import (
 )
 from app.api.v1.knowledge_bases.retrieval_settings import RetrievalSettingsOut, RetrievalSettingsRequest
 from app.api.v1.knowledge_bases.routing import RoutingSettingsOut, RoutingSettingsRequest
+from app.api.v1.knowledge_bases.source_settings import (
+    KIND_DESCRIPTION,
+    KnowledgeBaseKind,
+    SourceOut,
+    SourceRequest,
+    get_source_kind,
+)
 from app.api.v1.schemas import ListResponse, Metadata, Options, StrictRequestModel, Time
 from app.ids import PREFIXES
 from app.ingestion.chunking import parse_chunker_options
@@ -98,12 +104,8 @@ class KnowledgeBaseCreate(StrictRequestModel):
         "begin like an id.",
         examples=["support"],
     )
-    kind: Literal["documents", "http"] = Field(
-        "documents",
-        description="`documents` stores documents. `http` stores nothing and searches an external service.",
-        examples=["documents"],
-    )
-    source: HttpSourceRequest | None = Field(None, description="HTTP source of the kind `http`; not with another kind.")
+    kind: KnowledgeBaseKind = Field("documents", description=KIND_DESCRIPTION, examples=["documents"])
+    source: SourceRequest | None = Field(None, description="Source of every kind but `documents`.")
     title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = Field(
         None, description="Title for people, at most 300 characters.", examples=["Frequently asked questions"]
     )
@@ -113,11 +115,11 @@ class KnowledgeBaseCreate(StrictRequestModel):
         examples=["Answers to questions of customers."],
     )
     embedding: EmbeddingModelRequest = Field(
-        EmbeddingModelRequest(), description="Embedding model; not with the kind `http`.", examples=[{}]
+        EmbeddingModelRequest(), description="Embedding model; only for the kind `documents`.", examples=[{}]
     )
     chunking: ChunkingRequest = Field(
         ChunkingRequest(),
-        description="Chunking; not with the kind `http`.",
+        description="Chunking; only for the kind `documents`.",
         examples=[{"strategy": "headered", "max_tokens": 200, "overlap_tokens": 50}],
     )
     retrieval: RetrievalSettingsRequest = Field(
@@ -152,10 +154,16 @@ class KnowledgeBaseCreate(StrictRequestModel):
 
     @model_validator(mode="after")
     def _check_kind_fields(self) -> Self:
-        if (self.kind == "http") != (self.source is not None):
-            raise ValueError("a source is needed for the kind http, and not allowed for another kind")
-        if self.kind == "http" and (rejected := sorted(DOCUMENT_ONLY_FIELDS & self.model_fields_set)):
-            raise ValueError(f"{', '.join(rejected)}: not for a knowledge base of kind http, which holds no documents")
+        if (self.kind == "documents") != (self.source is None):
+            raise ValueError("a source is needed for every kind but documents, which has none")
+        if self.source is None:
+            return self
+        if (kind := get_source_kind(self.source)) != self.kind:
+            raise ValueError(f"the source has the fields of the kind {kind}, but the kind is {self.kind}")
+        if rejected := sorted(DOCUMENT_ONLY_FIELDS & self.model_fields_set):
+            raise ValueError(
+                f"{', '.join(rejected)}: not for a knowledge base of kind {self.kind}, which holds no documents"
+            )
         return self
 
 
@@ -187,8 +195,8 @@ class KnowledgeBaseUpdate(StrictRequestModel):
         description="Enforced metadata, replaced as a whole. A job applies it to all documents.",
         examples=[{"department": "hr"}],
     )
-    source: HttpSourceRequest | None = Field(
-        None, description="HTTP source, replaced as a whole; only for the kind `http`."
+    source: SourceRequest | None = Field(
+        None, description="Source, replaced as a whole; not for the kind `documents`. Its kind cannot change."
     )
 
     @model_validator(mode="before")
@@ -235,12 +243,9 @@ class KnowledgeBaseOut(BaseModel):
 
     id: str = Field(description="Id of the knowledge base.", examples=[example_values.KNOWLEDGE_BASE_ID])
     name: str = Field(description="Name, unique in the tenant.", examples=[example_values.KNOWLEDGE_BASE_NAME])
-    kind: Literal["documents", "http"] = Field(
-        description="`documents` stores documents. `http` stores nothing and searches an external service.",
-        examples=["documents"],
-    )
-    source: HttpSourceOut | None = Field(
-        None, description="HTTP source. Only present for the kind `http`.", exclude_if=lambda source: source is None
+    kind: KnowledgeBaseKind = Field(description=KIND_DESCRIPTION, examples=["documents"])
+    source: SourceOut | None = Field(
+        None, description="Source. Not present for the kind `documents`.", exclude_if=lambda source: source is None
     )
     title: str = Field(description="Title for people; default: the name.", examples=["Staff handbook"])
     description: str | None = Field(

@@ -46,7 +46,7 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
     return {
         "id": encode_id("kb", row.id),
         "name": row.name,
-        "kind": "documents" if row.source is None else "http",
+        "kind": view.kind,
         "source": row.source,
         "title": row.title or row.name,
         "description": row.description,
@@ -97,7 +97,7 @@ async def create_knowledge_base(
         retrieval=body.retrieval.to_retrieval(),
         routing=body.routing.to_routing_settings(),
         metadata_filter=body.metadata_filter,
-        source=None if body.source is None else body.source.to_http_source(),
+        source=None if body.source is None else body.source.to_source(),
     )
     return to_knowledge_base_out(await tenant.knowledge_bases.create(new), resources)
 
@@ -142,7 +142,7 @@ async def update_knowledge_base(
     if body.retrieval is not None:  # replaced as a whole: a field left out gets its default
         changes["retrieval"] = asdict(body.retrieval.to_retrieval())
     if body.source is not None:
-        changes["source"] = asdict(body.source.to_http_source())
+        changes["source"] = asdict(body.source.to_source())
     if body.routing is not None:
         changes["routing"] = body.routing.to_routing_settings()
     return to_knowledge_base_out(await tenant.knowledge_bases.update(kb, changes), resources)
