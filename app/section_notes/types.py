@@ -2,11 +2,31 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 NoteMethod = Literal["extractive", "model"]
 """Method of a note: ``extractive`` without a model, or ``model`` if a chat model wrote it."""
+
+
+class SectionedChunk(NamedTuple):
+    """Chunk whose sections get notes. The caller has checked that the chunk may be read.
+
+    Attributes:
+        tenant_id: Owner of the chunk; the system tenant if it is shared.
+        index_id: Search index of the chunk.
+        chunk_id: The chunk.
+        document_id: Document of the chunk.
+        version: Version of the document.
+        node_path: Path of the chunk's node from the root.
+    """
+
+    tenant_id: UUID
+    index_id: UUID
+    chunk_id: UUID
+    document_id: UUID
+    version: int
+    node_path: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
