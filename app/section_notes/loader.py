@@ -64,7 +64,10 @@ async def load_keywords(
     sections = await SectionRepository(reader).load_sections(list({key for keys in paths.values() for key in keys}))
     innermost = {chunk: [key for key in keys if key in sections][-1:] for chunk, keys in paths.items()}
     notes = await _load_notes(reader, innermost, needs_keywords=True)
-    return {chunk: [word for key in keys for word in notes[key].keywords] for chunk, keys in innermost.items()}
+    return {
+        chunk: [word for key in keys if key in notes for word in notes[key].keywords]
+        for chunk, keys in innermost.items()
+    }
 
 
 def _list_node_keys(chunk: SectionedChunk) -> list[NodeKey]:
