@@ -1,5 +1,5 @@
-"""Plugins of other distributions, found by their Python entry points: parsers, chunkers, embedders, rerankers and
-others.
+"""Plugins of other distributions, found by their Python entry points: parsers, chunkers, embedders, rerankers,
+extractors and others.
 """
 
 import re
@@ -17,6 +17,7 @@ logger = get_logger(__name__)
 
 PARSERS, CHUNKERS, EMBEDDERS = "carrel.parsers", "carrel.chunkers", "carrel.embedders"
 RERANKERS = "carrel.rerankers"
+EXTRACTORS = "carrel.extractors"
 STRATEGIES, TRANSFORMERS = "carrel.strategies", "carrel.transformers"
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")

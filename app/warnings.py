@@ -88,6 +88,10 @@ class WarningCode(StrEnum):
         "chunks_not_embedded",
         "The embedding model refused some chunks; only the lexical retriever finds them.",
     )
+    ENTITIES_NOT_EXTRACTED = (
+        "entities_not_extracted",
+        "The extractor of a plugin failed, or returned invalid entities; the document has the other entities.",
+    )
     HEADINGS_SHORTENED = "headings_shortened", "Headings were too long; the rest of each became a paragraph."
     IMAGES_NOT_DESCRIBED = "images_not_described", "The vision model did not describe some images."
     IMAGES_NOT_EMBEDDED = (

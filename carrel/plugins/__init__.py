@@ -5,6 +5,7 @@
 | ``carrel.plugins.parsers`` | ``carrel.parsers`` |
 | ``carrel.plugins.chunkers`` | ``carrel.chunkers`` |
 | ``carrel.plugins.embedders`` | ``carrel.embedders`` |
+| ``carrel.plugins.extractors`` | ``carrel.extractors`` |
 | ``carrel.plugins.rerankers`` | ``carrel.rerankers`` |
 | ``carrel.plugins.strategies`` | ``carrel.strategies`` |
 | ``carrel.plugins.transformers`` | ``carrel.transformers`` |

@@ -14,7 +14,7 @@ from app.graph.extraction.names import normalize_name
 from app.graph.extraction.quoted_names import find_quoted_names
 from app.graph.extraction.run_names import is_name, list_run_names
 from app.graph.extraction.titles import list_source_names, read_title
-from app.graph.extraction.types import MAX_NAME_CHARACTERS, EntityMention
+from app.graph.extraction.types import MAX_NAME_CHARACTERS, Entity, EntityMention
 from app.graph.extraction.uncased_names import find_uncased_names
 from app.graph.extraction.word_lists import ENGLISH, GERMAN, get_function_words
 from app.lexical.text_language import identify_language
@@ -27,6 +27,12 @@ MAX_SCANNED_CHARACTERS = 100_000
 
 TITLE_COUNT = 2
 """Occurrences by which a title, a heading, a source name, a metadata value or a provided entity counts."""
+
+MAX_COUNT = 32_767
+"""Maximum count of an entity, which the database stores in 16 bits."""
+
+BUILTIN_KINDS = frozenset({"given", "title", "source", "heading", "metadata", "identifier", "quoted", "name"})
+"""Kinds of entities that are found without a plugin."""
 
 _KINDS = ("given", "title", "source", "heading", "metadata", "identifier", "quoted", "name", "uncased")
 _FIRST_KINDS = frozenset(_KINDS[:5])
@@ -56,17 +62,22 @@ class ChunkText:
 
 
 def extract_mentions(
-    chunk: ChunkText, *, metadata_keys: Sequence[str], limit: int = MAX_MENTIONS_PER_CHUNK
+    chunk: ChunkText,
+    *,
+    metadata_keys: Sequence[str],
+    limit: int = MAX_MENTIONS_PER_CHUNK,
+    entities: Sequence[Entity] = (),
 ) -> list[EntityMention]:
     """Return the entities of a chunk, in linear time.
 
-    If there are more than ``limit``, provided entities, titles, source names, headings and metadata come first. The
-    entities with the highest count follow, then those that the text names first.
+    If there are more than ``limit``, provided entities, titles, source names, headings and metadata come first.
+    Entities of plugins follow, then those with the highest count, then those that the text names first.
 
     Args:
         chunk: Text of the chunk and of its surroundings.
         metadata_keys: Metadata keys whose values are entities.
         limit: Maximum number of entities.
+        entities: Entities that plugins found in the chunk.
     """
     text = chunk.text[:MAX_SCANNED_CHARACTERS]
     language = chunk.language or _detect_language(text)
@@ -74,6 +85,8 @@ def extract_mentions(
     for kind, names in _list_surroundings(chunk, metadata_keys):
         for name in dict.fromkeys(names):
             mentions.add(name, kind, -1, TITLE_COUNT)
+    for entity in entities:
+        mentions.add(entity.name, entity.kind, len(text), entity.count)
     _add_text_names(mentions, text, language)
     return mentions.select(limit)
 
@@ -127,18 +140,27 @@ class _EntityCount:
     @property
     def kind(self) -> str:
         """Return the first kind of the entity, in the order of ``_KINDS``."""
-        kind = min(self.counts, key=lambda kind: _KINDS.index(kind) if kind in _KINDS else 0)
+        kind = min(self.counts, key=_rank_kind)
         return "name" if kind == "uncased" else kind
 
     @property
     def count(self) -> int:
         """Return the occurrences. A name that is an identifier or a quotation too is counted once."""
         in_text = max((count for kind, count in self.counts.items() if kind not in _FIRST_KINDS), default=0)
-        return in_text + (TITLE_COUNT if _FIRST_KINDS & self.counts.keys() else 0)
+        return min(in_text + (TITLE_COUNT if _FIRST_KINDS & self.counts.keys() else 0), MAX_COUNT)
 
     @property
-    def rank(self) -> tuple[bool, int, int]:
-        return self.kind not in _FIRST_KINDS, -self.count, self.position
+    def rank(self) -> tuple[bool, bool, int, int]:
+        kind = _rank_kind(self.kind)
+        return kind >= len(_FIRST_KINDS), kind >= len(_FIRST_KINDS) + 1, -self.count, self.position
+
+
+def _rank_kind(kind: str) -> int:
+    """Return the place of a kind: kinds of plugins are behind titles and the like, and before names of the text."""
+    if kind not in _KINDS:
+        return len(_FIRST_KINDS)
+    place = _KINDS.index(kind)
+    return place if place < len(_FIRST_KINDS) else place + 1
 
 
 def _list_surroundings(chunk: ChunkText, metadata_keys: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:

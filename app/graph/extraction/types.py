@@ -22,3 +22,18 @@ class EntityMention:
     key_text: str
     count: int
     kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """An entity that the extractor of a plugin finds in a chunk.
+
+    Attributes:
+        name: Name as it is written, at most 200 characters long.
+        kind: Type of the entity, such as ``person``: small letters, digits and ``_``, at most 32 characters.
+        count: Number of occurrences in the chunk, from 1 to 32,767.
+    """
+
+    name: str
+    kind: str = "entity"
+    count: int = 1
