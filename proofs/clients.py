@@ -1,4 +1,4 @@
-"""``make prove NAME=clients``: test released clients and frameworks, each in a separate environment.
+"""``make prove NAME=clients``: test released clients and frameworks, and the spaCy plugin, each in a separate environment.
 
 The virtual environments are in ``.clients`` and are reused. A changed package requirement recreates its environment.
 """
@@ -17,8 +17,9 @@ PACKAGES = {
     "llama-index": "llama-index-core>=0.14,<0.15",
     "openai-1": "openai==1.*",
     "openai-2": "openai==2.*",
+    "spacy": "spacy>=3.8,<4",
 }
-TESTS = ("tests/clients/test_frameworks.py", "tests/api/openai/test_client.py")
+TESTS = ("tests/clients/test_frameworks.py", "tests/api/openai/test_client.py", "tests/graph/extraction/test_spacy.py")
 
 
 def create_environment(name: str, package: str) -> None:

@@ -31,6 +31,7 @@ from app.ingestion.tree import build_tree
 from app.ingestion.types import IngestionError
 from app.knowledge_bases.types import Chunking
 from app.logging import configure_logging
+from app.graph.extraction.plugin_extractor import load_extractors
 from app.retrieval.strategies import load_strategies
 from app.retrieval.transformers import load_transformers
 from app.settings import load_settings
@@ -74,7 +75,7 @@ async def main():
         "kinds": [kind(card), kind(received("a.bin", CARD.encode(), "text/x-vcard")),
                   kind(received("card.txt", CARD.encode(), "text/vcard")), kind(received("a.vcf", b"%PDF-1.7"))],
         "listed": [sorted(list_plugin_types(load_installed_parsers())), "paragraphs" in load_chunkers()],
-        "named": [[*load_strategies()][-1], [*load_transformers()][-1]],
+        "named": [[*load_strategies()][-1], [*load_transformers()][-1], [*load_extractors()][-1]],
         "title": parsed.title,
         "text": tree.text,
         "errors": [corrupt, too_large],
@@ -121,9 +122,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_plugin_page_has_an_example_of_each_kind() -> None:
     groups = re.findall(r'entry-points\."(carrel\.\w+)"', "".join(EXAMPLES.values()))
-    kinds = ("chunkers", "embedders", "parsers", "rerankers", "strategies", "transformers")
+    kinds = ("chunkers", "embedders", "extractors", "parsers", "rerankers", "strategies", "transformers")
     assert sorted(groups) == [f"carrel.{kind}" for kind in kinds]
-    assert len(EXAMPLES) == 12
+    assert len(EXAMPLES) == 14
 
 
 def test_plugin_examples_work_after_installation(environment: Path) -> None:
@@ -139,7 +140,7 @@ def test_plugin_examples_work_after_installation(environment: Path) -> None:
     assert found == {
         "kinds": ["text/vcard", "text/x-vcard", "text/plain", "application/pdf"],
         "listed": [["text/vcard", "text/x-vcard"], True],
-        "named": ["recency", "jargon"],
+        "named": ["recency", "jargon", "spacy"],
         "title": "Ada Lovelace",
         "text": f"Ada Lovelace\n\nOrganisation: Analytical Engines, Notes\n\n{note}",
         "errors": ["corrupt", "too_large"],

@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 import carrel
-from app.plugins import CHUNKERS, EMBEDDERS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS
+from app.plugins import CHUNKERS, EMBEDDERS, EXTRACTORS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS
 
 ROOT = Path(__file__).parents[2]
 PINNED = Path(__file__).with_name("public_names.txt")
 GUIDE = ROOT / "docs" / "how-to" / "write-a-plugin.md"
-KINDS = ("chunkers", "embedders", "parsers", "rerankers", "strategies", "transformers")
+KINDS = ("chunkers", "embedders", "extractors", "parsers", "rerankers", "strategies", "transformers")
 MODULES = [importlib.import_module(f"carrel.plugins.{kind}") for kind in KINDS]
 
 
@@ -84,7 +84,7 @@ def test_import_of_the_parser_interface_loads_no_heavy_library() -> None:
     assert loaded - sys.stdlib_module_names == {"app", "carrel"}
 
 
-@pytest.mark.parametrize("kind", ["chunkers", "embedders", "rerankers"])
+@pytest.mark.parametrize("kind", ["chunkers", "embedders", "extractors", "rerankers"])
 def test_import_of_an_ingestion_or_model_interface_loads_no_service(kind: str) -> None:
     loaded = {name.partition(".")[0] for name in imported_by(f"import carrel.plugins.{kind}")}
     service = {"sqlalchemy", "asyncpg", "fastapi", "starlette", "onnxruntime", "openai", "httpx2", "boto3"}
@@ -103,7 +103,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 
 def test_every_entry_point_group_has_a_module() -> None:
-    groups = sorted((CHUNKERS, EMBEDDERS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS))
+    groups = sorted((CHUNKERS, EMBEDDERS, EXTRACTORS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS))
     assert groups == [f"carrel.{kind}" for kind in KINDS]
     files = {path.stem for path in (ROOT / "carrel" / "plugins").glob("*.py")}
     assert files == {"__init__", *KINDS}

@@ -39,10 +39,14 @@ class EntityExtractor(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Return the name of the extractor."""
+        ...
 
     @property
-    def version(self) -> str: ...
+    def version(self) -> str:
+        """Return the version of the extractor."""
+        ...
 
     def extract(self, chunks: Sequence[ChunkText]) -> Sequence[Sequence[Entity]]:
         """Return the entities of each chunk, in the order of the chunks.
@@ -51,6 +55,9 @@ class EntityExtractor(Protocol):
 
         Args:
             chunks: At most 64 chunks of one document.
+
+        Returns:
+            A sequence of entities for each chunk.
         """
         ...
 
