@@ -1,4 +1,4 @@
-"""``make prove NAME=clients``: test released clients and frameworks, and the spaCy plugin, each in a separate environment.
+"""``make prove NAME=clients``: test released clients, frameworks and spaCy, each in a separate environment.
 
 The virtual environments are in ``.clients`` and are reused. A changed package requirement recreates its environment.
 """
