@@ -170,7 +170,7 @@ class GuardedExtractor:
             if not answer.cancelled():
                 answer.set_result((result, error))
 
-        def work() -> None:
+        def run() -> None:
             result, error = None, None
             try:
                 result = self.extractor.extract(batch)
@@ -182,7 +182,7 @@ class GuardedExtractor:
                 loop.call_soon_threadsafe(finish, result, error)
 
         self._idle.clear()
-        Thread(target=work, name=f"extractor-{self.extractor.name}", daemon=True).start()
+        Thread(target=run, name=f"extractor-{self.extractor.name}", daemon=True).start()
         return answer
 
 

@@ -65,7 +65,7 @@ async def test_extract_entities_of_plugin_join_the_others() -> None:
     assert warnings == []
 
 
-async def test_extract_plugin_entity_that_is_the_title_keeps_the_kind_of_the_title() -> None:
+async def test_extract_plugin_entity_that_is_the_title_has_the_kind_of_the_title() -> None:
     guarded = GuardedExtractor(Colours(lambda chunks: [[Entity("Anna Smith", "person")] for _ in chunks]))
     found, _ = await Extractors([guarded]).extract([chunk("He met Anna Smith there.", title="Anna Smith")])
     assert [(each.name, each.kind, each.count) for each in found[0]] == [("Anna Smith", "title", 3)]
@@ -103,7 +103,7 @@ class Unreadable:
         (lambda chunks: next(iter(())), "StopIteration"),
     ],
 )
-async def test_extract_failing_plugin_gives_warning_and_keeps_the_others(
+async def test_extract_failing_plugin_gives_warning_and_other_entities(
     answer: Any, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="app"):
@@ -113,7 +113,7 @@ async def test_extract_failing_plugin_gives_warning_and_keeps_the_others(
     assert [record.msg for record in caplog.records] == ["ingestion.extractor_failed"]
 
 
-async def test_extract_failure_of_a_later_batch_keeps_entities_of_earlier_batches() -> None:
+async def test_extract_failure_of_a_later_batch_leaves_entities_of_earlier_batches() -> None:
     def answer(chunks: Sequence[ChunkText]) -> list[list[Entity]]:
         if len(chunks) < 64:
             raise OSError
