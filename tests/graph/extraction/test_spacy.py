@@ -22,11 +22,11 @@ import spacy
 for folder in sys.argv[1:]:
     site.addsitedir(folder)
 
-if os.environ["CARREL_SPACY_MODEL"] != "missing":
+if os.environ["SPACY_PIPELINE"] != "missing":
     pipeline = spacy.blank("en")
     labels = {"GPE": "Heidelberg", "ORG": "Anna Smith", "PERSON": "ruler", "DATE": "2026"}
     pipeline.add_pipe("entity_ruler").add_patterns([{"label": k, "pattern": v} for k, v in labels.items()])
-    pipeline.to_disk(os.environ["CARREL_SPACY_MODEL"])
+    pipeline.to_disk(os.environ["SPACY_PIPELINE"])
 
 from app.graph.extraction.extractor import ChunkText
 from app.graph.extraction.extractors import Extractors
@@ -55,7 +55,7 @@ def run_example(folder: Path, model: str) -> list[object]:
     python = Path(ENVIRONMENTS or "") / "spacy" / "bin" / "python"
     done = subprocess.run(
         [python.absolute(), "-c", PROGRAM, str(folder), sysconfig.get_path("purelib"), str(ROOT)],
-        env={"CARREL_SPACY_MODEL": model}, cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        env={"SPACY_PIPELINE": model}, cwd=folder, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: list[object] = json.loads(done.stdout.splitlines()[-1])
