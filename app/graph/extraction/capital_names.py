@@ -30,14 +30,14 @@ class CapitalRun:
     """A run of capitalized words with the connectors between them.
 
     Attributes:
-        words: Words, connectors and numbers of the run, as they are written.
+        written: Words, connectors and numbers of the run, as they are written, with single spaces.
         start: Offset of the first character.
         end: Offset behind the last character.
         begins_sentence: Whether the run begins a sentence, a line, a quotation or a cell, so that its first capital is
             no evidence.
     """
 
-    words: list[str]
+    written: str
     start: int
     end: int
     begins_sentence: bool
@@ -96,7 +96,11 @@ def _compile_run(is_german: bool) -> re.Pattern[str]:
     word = rf"[{capital}][{_W}]*+(?:['’\-‐‑–·.&/+][{_W}]++)*+(?:\+\+|\#(?!\w)|['’](?={_GAP}[{capital}]))?"
     prefix = rf"(?:{_ELISION}|(?:al|el|an|ar|as|at|ash)-|[a-z]{{1,2}}(?=[{capital}][{_W}]))?"
     token = rf"(?>{initials}|{abbreviation}|{prefix}{word})"
-    first = rf"(?>{initials}|{abbreviation}|{word})"
+    # The pattern begins with a character class, because the search then skips other characters fast.
+    rest = word.removeprefix(f"[{capital}]")
+    initials_rest = initials.removeprefix(f"[{capital}]")
+    abbreviation_rest = rf"(?<=(?=(?:{ABBREVIATIONS})\.).)[a-z]{{1,4}}\.(?={_GAP}[{capital}])"
+    first = rf"[{capital}](?>{initials_rest}|{abbreviation_rest}|{rest})"
     joint = rf"(?>(?:{_GAP}(?:(?:{connectors})(?=[ \t\u00a0])|&)){{0,3}}+{_GAP}|(?<=\.)){token}"
     return re.compile(rf"{first}(?>{joint}|{_GAP}{_NUMBER})*+", re.DOTALL)
 
@@ -154,7 +158,7 @@ def _create_run(text: str, start: int, end: int) -> CapitalRun | None:
     written = text[start:end]
     if written.isupper() and len(written) > 1 and _is_capital_line(text, start, end):
         return None
-    return CapitalRun(written.split(), start, end, starts_sentence(text, start))
+    return CapitalRun(" ".join(written.split()), start, end, starts_sentence(text, start))
 
 
 def _is_capital_line(text: str, start: int, end: int) -> bool:

@@ -12,11 +12,11 @@ from app.graph.extraction.german_names import list_german_names
 from app.graph.extraction.identifiers import find_identifiers
 from app.graph.extraction.names import normalize_name
 from app.graph.extraction.quoted_names import find_quoted_names
-from app.graph.extraction.run_names import is_name, list_run_names
+from app.graph.extraction.run_names import list_run_names
 from app.graph.extraction.titles import list_source_names, read_title
 from app.graph.extraction.types import MAX_NAME_CHARACTERS, Entity, EntityMention
 from app.graph.extraction.uncased_names import find_uncased_names
-from app.graph.extraction.word_lists import ENGLISH, GERMAN, get_function_words
+from app.graph.extraction.word_lists import ENGLISH, GERMAN
 from app.lexical.text_language import identify_language
 
 MAX_MENTIONS_PER_CHUNK = 64
@@ -34,8 +34,10 @@ MAX_COUNT = 32_767
 BUILTIN_KINDS = frozenset({"given", "title", "source", "heading", "metadata", "identifier", "quoted", "name"})
 """Kinds of entities that are found without a plugin."""
 
-_KINDS = ("given", "title", "source", "heading", "metadata", "identifier", "quoted", "name", "uncased")
-_FIRST_KINDS = frozenset(_KINDS[:5])
+# An entity with several kinds has the first one. Kinds of plugins are between metadata and identifiers.
+_PLUGIN_RANK = 5
+_RANKS = {"given": 0, "title": 1, "source": 2, "heading": 3, "metadata": 4}
+_RANKS |= {"identifier": 6, "quoted": 7, "name": 8, "uncased": 9}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,23 @@ class MentionCounts:
             position: Offset in the text.
             count: Number of occurrences.
         """
-        key = normalize_name(name)
-        if (len(key) < 2 and not _is_whole_word(key)) or key.replace(" ", "").isdigit():
-            return
+        self.add_key(normalize_name(name), name, kind, position, count)
+
+    def add_key(self, key: str, name: str, kind: str, position: int, count: int = 1) -> None:
+        """Count an entity whose normalized name is known.
+
+        Args:
+            key: Normalized name.
+            name: Name, as it is written.
+            kind: Kind of the entity.
+            position: Offset in the text.
+            count: Number of occurrences.
+        """
         entry = self.entries.get(key)
-        if entry is None:
-            self.entries[key] = _EntityCount(name, position, {kind: count})
-        else:
+        if entry is not None:
             entry.counts[kind] = entry.counts.get(kind, 0) + count
+        elif len(key) > 1 or _is_whole_word(key):
+            self.entries[key] = _EntityCount(name, position, {kind: count})
 
     def contains(self, name: str) -> bool:
         """Return whether an entity was counted, by any spelling of its name."""
@@ -125,8 +136,17 @@ class MentionCounts:
         Args:
             limit: Maximum number of entities.
         """
-        ranked = heapq.nsmallest(limit, self.entries.items(), key=lambda item: item[1].rank)
-        return [EntityMention(_clean_name(entry.name), key, entry.count, entry.kind) for key, entry in ranked]
+        summaries = [
+            (*entry.summarize(), key) for key, entry in self.entries.items() if not key.replace(" ", "").isdigit()
+        ]
+        if len(summaries) > limit:
+            summaries = heapq.nsmallest(limit, summaries)
+        else:
+            summaries.sort()
+        return [
+            EntityMention(_clean_name(self.entries[key].name), key, -negative_count, kind)
+            for _, negative_count, _, kind, key in summaries
+        ]
 
 
 @dataclass(slots=True)
@@ -137,30 +157,21 @@ class _EntityCount:
     position: int
     counts: dict[str, int]
 
-    @property
-    def kind(self) -> str:
-        """Return the first kind of the entity, in the order of ``_KINDS``."""
-        kind = min(self.counts, key=_rank_kind)
-        return "name" if kind == "uncased" else kind
+    def summarize(self) -> tuple[int, int, int, str]:
+        """Return what the selection sorts by: group of the kind, negative count, and place. The kind follows.
 
-    @property
-    def count(self) -> int:
-        """Return the occurrences. A name that is an identifier or a quotation too is counted once."""
-        in_text = max((count for kind, count in self.counts.items() if kind not in _FIRST_KINDS), default=0)
-        return min(in_text + (TITLE_COUNT if _FIRST_KINDS & self.counts.keys() else 0), MAX_COUNT)
-
-    @property
-    def rank(self) -> tuple[bool, bool, int, int]:
-        kind = _rank_kind(self.kind)
-        return kind >= len(_FIRST_KINDS), kind >= len(_FIRST_KINDS) + 1, -self.count, self.position
+        A name that is an identifier or a quotation too is counted once.
+        """
+        kind = min(self.counts, key=_rank_kind) if len(self.counts) > 1 else next(iter(self.counts))
+        rank = _rank_kind(kind)
+        count = max((count for each, count in self.counts.items() if _rank_kind(each) >= _PLUGIN_RANK), default=0)
+        count += TITLE_COUNT if rank < _PLUGIN_RANK else 0
+        group = (rank >= _PLUGIN_RANK) + (rank > _PLUGIN_RANK)
+        return group, -min(count, MAX_COUNT), self.position, "name" if kind == "uncased" else kind
 
 
 def _rank_kind(kind: str) -> int:
-    """Return the place of a kind: kinds of plugins are behind titles and the like, and before names of the text."""
-    if kind not in _KINDS:
-        return len(_FIRST_KINDS)
-    place = _KINDS.index(kind)
-    return place if place < len(_FIRST_KINDS) else place + 1
+    return _RANKS.get(kind, _PLUGIN_RANK)
 
 
 def _list_surroundings(chunk: ChunkText, metadata_keys: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
@@ -195,16 +206,13 @@ def _add_capital_names(mentions: MentionCounts, text: str, language: str | None)
     """Count the certain names in runs of capitalized words, and return the offsets of the others."""
     uncertain: dict[str, list[int]] = {}
     list_names = list_german_names if language == GERMAN else list_run_names
-    function_words = get_function_words(language)
     for run in find_capital_runs(text, language):
-        if run.begins_sentence and len(run.words) > 1 and mentions.contains(whole := " ".join(run.words)):
-            mentions.add(whole, "name", run.start)
+        if run.begins_sentence and " " in run.written and mentions.contains(run.written):
+            mentions.add(run.written, "name", run.start)
             continue
         for evidence in list_names(run, text, language):
-            if not is_name(evidence.name.split(), function_words):
-                continue
             if evidence.is_certain:
-                mentions.add(evidence.name, "name", run.start)
+                mentions.add_key(evidence.key_text, evidence.name, "name", run.start)
             else:
                 uncertain.setdefault(evidence.name, []).append(run.start)
     return uncertain
@@ -221,6 +229,8 @@ def _is_whole_word(key: str) -> bool:
 
 
 def _clean_name(name: str) -> str:
+    if name.isascii() and len(name) <= MAX_NAME_CHARACTERS and "  " not in name and name.isprintable():
+        return name.strip()
     return " ".join(unicodedata.normalize("NFC", name[: 2 * MAX_NAME_CHARACTERS]).split())[
         :MAX_NAME_CHARACTERS
     ].rstrip()

@@ -1,7 +1,8 @@
 """Names in German texts, where every noun has a capital."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from app.graph.extraction.capital_names import CapitalRun
@@ -24,8 +25,8 @@ _NOUN_SUFFIX = re.compile(
 _CONNECTORS = frozenset(GERMAN_CONNECTORS.split("|"))
 
 
-def list_german_names(run: CapitalRun, text: str, language: str | None) -> Iterator[NameEvidence]:
-    """Yield the names in a run of capitalized words of a German text.
+def list_german_names(run: CapitalRun, text: str, language: str | None) -> Sequence[NameEvidence]:
+    """Return the names in a run of capitalized words of a German text.
 
     Two or more capitalized words in a row are a name, unless they are a quantity, such as "eine Tasse Kaffee". A single
     word is a name only if its form or its place shows it. The forms are acronyms, hyphenated names and capitals inside.
@@ -37,31 +38,39 @@ def list_german_names(run: CapitalRun, text: str, language: str | None) -> Itera
         text: Text in which the run is.
         language: Language of the text, by the name of its analyzer.
     """
+    names = list_run_names(run, text, language)
+    if not names:
+        return []
+    words = run.written.split()
     before = _find_word_before(text, run)
-    names = list(list_run_names(run, text, language))
-    if before.isdigit() or (before in GERMAN_QUANTITIES and _count_capitals(run.words) == 2):
-        names = [each for each in names if _is_word_name(each.name)]
-    for evidence in names:
-        words = evidence.name.split()
-        if len(words) == 1:
-            is_certain = _is_word_name(evidence.name) or _has_address(run.words, evidence.name)
-            is_place = len(run.words) == 1 and _is_place(text, run)
-            yield NameEvidence(evidence.name, is_certain or is_place)
-        elif any(word in COORDINATORS for word in words):
-            if "&" in words or _has_two_names(words):
-                yield evidence
-        elif not (before in GERMAN_ARTICLES and any(word in _CONNECTORS for word in words)):
-            yield evidence
+    if before.isdigit() or (before in GERMAN_QUANTITIES and sum(word[:1].isupper() for word in words) == 2):
+        return [evidence for evidence in names if _is_word_name(evidence.name)]
+    is_place = len(words) == 1 and _is_place(text, run)
+    return [
+        replace(evidence, is_certain=is_place or _is_certain(evidence.name, words))
+        if " " not in evidence.name
+        else evidence
+        for evidence in names
+        if " " not in evidence.name or _is_run_name(evidence.name.split(), before)
+    ]
+
+
+def _is_certain(name: str, words: Sequence[str]) -> bool:
+    """Return whether the form of a single word, or a form of address, shows that it is a name."""
+    return _is_word_name(name) or _has_address(words, name)
+
+
+def _is_run_name(words: Sequence[str], before: str) -> bool:
+    """Return whether several words can be a name: no pair of ordinary nouns, and no noun with "von"."""
+    if any(word in COORDINATORS for word in words):
+        return "&" in words or _has_two_names(words)
+    return not (before in GERMAN_ARTICLES and any(word in _CONNECTORS for word in words))
 
 
 def _find_word_before(text: str, run: CapitalRun) -> str:
     """Return the casefolded word before a run."""
     match = _WORD_BEFORE.search(text, max(0, run.start - 16), run.start)
     return match[1].casefold() if match else ""
-
-
-def _count_capitals(words: Sequence[str]) -> int:
-    return sum(word[:1].isupper() for word in words)
 
 
 def _has_two_names(words: Sequence[str]) -> bool:
@@ -95,7 +104,7 @@ def _is_place(text: str, run: CapitalRun) -> bool:
     """Return whether a single word follows a preposition without an article, and does not look like a noun."""
     if _PLACE_PREPOSITION.search(text, max(0, run.start - 6), run.start) is None:
         return False
-    word = run.words[0].casefold()
+    word = run.written.casefold()
     if word in GERMAN_NOUNS or len(word) < 3:
         return False
     return _PLACE_SUFFIX.search(word) is not None or _NOUN_SUFFIX.search(word) is None

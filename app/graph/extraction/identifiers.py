@@ -10,7 +10,10 @@ MAX_IDENTIFIER_CHARACTERS = 120
 
 _TOKEN = rf"{_W}\-‐‑./\\:@~#"
 # A token has an underscore, a digit, a capital behind a small letter, a slash, a backslash or an @.
-_CANDIDATE = re.compile(rf"(?<![{_TOKEN}])(?=(?:(?![\d_])[{_W}\-‐‑.:~#])*?(?:[\d_/\\@]|[a-zß-ÿ][A-ZÀ-Þ]))[{_TOKEN}]++")
+# The pattern begins with a character class, because the search then skips other characters fast.
+_SIGN = re.compile(r"[0-9_/\\@A-ZÀ-Þ](?:(?<=[0-9_/\\@])|(?<=[a-zß-ÿ].))")
+_NO_TOKEN = re.compile(f"[^{_TOKEN}]")
+_TOKEN_END = re.compile(f"[{_TOKEN}]*+")
 _ENDS = ".,:;-–/\\~#‐‑"
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{1,15}://", re.IGNORECASE)
 _EMAIL = re.compile(r"[\w.+\-]{1,64}@[\w\-]{1,63}(?:\.[\w\-]{1,63}){1,8}")
@@ -43,10 +46,19 @@ def find_identifiers(text: str) -> Iterator[tuple[str, int]]:
     Args:
         text: Text of a chunk.
     """
-    for match in _CANDIDATE.finditer(text):
-        token = match[0].lstrip(".,:;-–\\#").rstrip(_ENDS)
-        if 1 < len(token) <= MAX_IDENTIFIER_CHARACTERS and (name := _read_token(token)):
-            yield name, match.start()
+    end = 0
+    for match in _SIGN.finditer(text):
+        if match.start() < end:
+            continue
+        head = text[max(end, match.start() - MAX_IDENTIFIER_CHARACTERS) : match.start()]
+        start = match.start() - len(_NO_TOKEN.split(head)[-1])
+        tail = _TOKEN_END.match(text, match.start())
+        end = tail.end() if tail else match.end()
+        if end - start > MAX_IDENTIFIER_CHARACTERS:
+            continue
+        token = text[start:end].lstrip(".,:;-–\\#").rstrip(_ENDS)
+        if len(token) > 1 and (name := _read_token(token)):
+            yield name, start
 
 
 def _read_token(token: str) -> str | None:

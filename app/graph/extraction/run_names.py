@@ -3,15 +3,17 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 
 from app.graph.extraction.capital_names import CapitalRun
+from app.graph.extraction.names import normalize_name
 from app.graph.extraction.word_lists import (
     ACRONYMS,
     CONNECTORS,
     COORDINATORS,
     DATE_WORDS,
     FORMS_OF_ADDRESS,
-    GERMAN,
     MONTHS,
     PARTICLES,
     PREPOSITIONS,
@@ -23,6 +25,9 @@ from app.graph.extraction.word_lists import (
 MAX_NAME_WORDS = 10
 """Maximum number of words of a name in a text. Longer runs are headlines, lists or shouts."""
 
+MAX_CACHED_RUNS = 16_384
+"""Number of runs whose names are cached in a process."""
+
 MAX_CAPITAL_WORDS = 4
 """Maximum number of words of a name that is written in capitals."""
 
@@ -30,10 +35,13 @@ _ELIDED = re.compile(r"(?:[LDJNSMTC]|Qu|Dell|All|Nell|Sull|Dall|Un)['’](?=\w{2
 _ELIDING = frozenset({"french", "italian", "catalan"})
 # A capital behind a small letter, and an acronym. Such a word is a name at any place.
 _INNER_CAPITAL = re.compile(r"[^\W\d_A-Z]['’]?[A-Z]|\A[A-Z]{2,}s?\Z|\d")
+# Signs of a date or of the end of a sentence inside of a run.
+_SPLIT_SIGN = re.compile(rf"[.\d]|\b(?:{'|'.join(sorted(MONTHS))})\b", re.IGNORECASE)
 _ROMAN = re.compile(r"[IVX]+\Z")
 _NUMBER = re.compile(r"[\d.\-/]+\Z")
 _POSSESSIVE = re.compile(r"['’]s?\Z")
 _PARTICLE_BEFORE = re.compile(rf"(?<!\S)({PARTICLES})[ \u00a0]\Z")
+_DIVIDERS = COORDINATORS | PREPOSITIONS
 _CONNECTOR_WORDS = frozenset(re.sub(r"[^\w|]", "", CONNECTORS).split("|")) | {"&"}
 
 
@@ -43,15 +51,17 @@ class NameEvidence:
 
     Attributes:
         name: The name, as it is written.
+        key_text: The normalized name.
         is_certain: Whether the place proves that the word is a name. A single word that begins a sentence is no proof.
     """
 
     name: str
+    key_text: str
     is_certain: bool
 
 
-def list_run_names(run: CapitalRun, text: str, language: str | None) -> Iterator[NameEvidence]:
-    """Yield the names in a run of capitalized words.
+def list_run_names(run: CapitalRun, text: str, language: str | None) -> Sequence[NameEvidence]:
+    """Return the names in a run of capitalized words.
 
     Function words at the beginning of a sentence are cut off. Names around "and", forms of address and numbers count
     with and without them. Dates, references to parts of the document, and sentences in capitals are no names.
@@ -61,17 +71,37 @@ def list_run_names(run: CapitalRun, text: str, language: str | None) -> Iterator
         text: Text in which the run is.
         language: Language of the text, by the name of its analyzer.
     """
+    names = read_run(run.written, run.begins_sentence, language)
+    particle = None if run.begins_sentence or not names else _find_particle(text, run, language)
+    if particle is None:
+        return names
+    name = f"{particle} {names[0].name}"
+    return (NameEvidence(name, normalize_name(name), True), *names)
+
+
+@lru_cache(maxsize=MAX_CACHED_RUNS)
+def read_run(written: str, begins: bool, language: str | None) -> tuple[NameEvidence, ...]:
+    """Return the names in a run, regardless of the text around it. Documents repeat names, so results are cached.
+
+    Args:
+        written: The run, with single spaces.
+        begins: Whether the run begins a sentence.
+        language: Language of the text, by the name of its analyzer.
+    """
     function_words = get_function_words(language)
-    words, begins = _strip_function_words(run, function_words)
+    words, begins = _strip_function_words(written.split(), begins, function_words)
     if language in _ELIDING and words and _ELIDED.match(words[0]):
         words, begins = [_ELIDED.sub("", words[0], 1), *words[1:]], False
     if not words or len(words) > 4 * MAX_NAME_WORDS or _is_shouted(words, function_words):
-        return
-    if language != GERMAN and not begins and (particle := _find_particle(text, run, language)):
-        yield NameEvidence(f"{particle} {' '.join(words)}", True)
-    for segment, segment_begins in _split_sentences(words, begins, function_words):
-        if len(segment) <= MAX_NAME_WORDS:
-            yield from _list_parts(segment, segment_begins)
+        return ()
+    segments = _split_sentences(words, begins, function_words) if _SPLIT_SIGN.search(written) else [(words, begins)]
+    return tuple(
+        NameEvidence(name, normalize_name(name), is_certain)
+        for segment, segment_begins in segments
+        if len(segment) <= MAX_NAME_WORDS
+        for name, is_certain in _list_parts(segment, segment_begins)
+        if is_name(name.split(), function_words)
+    )
 
 
 def is_name(words: Sequence[str], function_words: frozenset[str]) -> bool:
@@ -94,9 +124,8 @@ def is_name(words: Sequence[str], function_words: frozenset[str]) -> bool:
     return not all(word in function_words or _NUMBER.match(word) for word in folded)
 
 
-def _strip_function_words(run: CapitalRun, function_words: frozenset[str]) -> tuple[list[str], bool]:
+def _strip_function_words(words: list[str], begins: bool, function_words: frozenset[str]) -> tuple[list[str], bool]:
     """Return the words of a run without function words at the beginning of a sentence, and without a final pronoun."""
-    words, begins = list(run.words), run.begins_sentence
     if begins:
         first = 0
         while first < len(words) and (
@@ -184,36 +213,40 @@ def _is_shouted(words: Sequence[str], function_words: frozenset[str]) -> bool:
 
 def _find_particle(text: str, run: CapitalRun, language: str | None) -> str | None:
     match = _PARTICLE_BEFORE.search(text, max(0, run.start - 8), run.start)
-    if match is None or run.words[0] == "The":
+    if match is None or run.written.startswith("The "):
         return None
     particle = match[1]
     return particle if particle in SAFE_PARTICLES or language in {None, "english"} else None
 
 
-def _list_parts(words: list[str], begins: bool) -> Iterator[NameEvidence]:
-    """Yield the whole name and its parts: around coordinators, without form of address, and without final number."""
-    positions = [place for place, word in enumerate(words) if word in COORDINATORS and 0 < place < len(words) - 1]
-    if len(positions) <= 1:
+def _list_parts(words: list[str], begins: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the whole name and its parts, each with whether it is certain.
+
+    The parts are those around coordinators and prepositions, without form of address, and without final number.
+    """
+    places = [place for place, word in enumerate(words) if word in _DIVIDERS and 0 < place < len(words) - 1]
+    parts: list[list[str]] = []
+    for first, end in pairwise((-1, *places, len(words))):
+        parts.append(words[first + 1 : end])
+    if len(parts) == 1 or (len(parts) == 2 and parts[0] != parts[1]):
         yield from _list_forms(words, begins)
-    if positions:
-        first = 0
-        for position in (*positions, len(words)):
-            yield from _list_forms(words[first:position], begins and first == 0)
-            first = position + 1
+    if len(parts) > 1:
+        for number, part in enumerate(parts):
+            yield from _list_forms(part, begins and number == 0)
 
 
-def _list_forms(words: list[str], begins: bool) -> Iterator[NameEvidence]:
+def _list_forms(words: list[str], begins: bool) -> Iterator[tuple[str, bool]]:
     while words and words[0].islower() and words[0] in _CONNECTOR_WORDS:
         words, begins = words[1:], False
     if not words:
         return
-    yield NameEvidence(_write(words), len(words) > 1 or not begins or _INNER_CAPITAL.search(words[0]) is not None)
+    yield _write(words), len(words) > 1 or not begins or _INNER_CAPITAL.search(words[0]) is not None
     if len(words) == 1:
         return
     if _fold(words[0]) in FORMS_OF_ADDRESS:
         yield from _list_forms(words[1:], False)
     elif _NUMBER.match(words[-1]) and not _NUMBER.match(words[0]):
-        yield NameEvidence(_write(words[:-1]), len(words) > 2 or not begins)
+        yield _write(words[:-1]), len(words) > 2 or not begins
 
 
 def _write(words: Sequence[str]) -> str:
