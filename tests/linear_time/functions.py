@@ -460,6 +460,8 @@ EXCUSED: Mapping[str, str] = {
     "app.documents.upload.notebooks": "It looks at the first and the last 64 KiB of a file.",
     "app.documents.upload.open_document": "It looks at the first 64 KiB of a member.",
     "app.documents.upload.pdf_signature": "It looks at the first 8,192 and the last 2,048 bytes of a file.",
+    "app.graph.extraction.letters": "It lists the capital letters of Unicode.",
+    "app.graph.extraction.plugin_extractor": _SHORT,
     "app.inference.embedding.openai_errors": _SHORT,
     "app.inference.openai_client": _SHORT,
     "app.inference.rerank.http_reranker": _SHORT,

@@ -6,8 +6,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from app.graph.extraction.letters import CASED_WORD as _W
-from app.graph.extraction.letters import list_capital_ranges
-from app.graph.extraction.word_lists import ABBREVIATIONS, CONNECTORS, GERMAN, GERMAN_CONNECTORS
+from app.graph.extraction.letters import UNCASED, list_capital_ranges
+from app.graph.extraction.word_lists import (
+    ABBREVIATIONS,
+    CONNECTORS,
+    ELIDING,
+    GERMAN,
+    GERMAN_CONNECTORS,
+    GERMAN_PLACE_CONNECTORS,
+)
 
 MIN_WRAPPED_CHARACTERS = 40
 """Length from which a line counts as a line of flowing text, whose break can be inside of a name."""
@@ -16,13 +23,15 @@ LINE_WINDOW = 80
 """Number of characters before and after a run that show whether its line is written in capitals."""
 
 _GAP = r"[ \t\u00a0]{1,3}"
-_ELISION = r"(?:d|l|dell|dall|nell|sull|all|dei)['’]"
+_ELISION = r"(?:d|l|dell)['’]"
 _NUMBER = r"[0-9]{1,4}(?:[.\-/][0-9]{1,4})*+(?![\w%])"
 # Characters between the end of a sentence and its first word.
 _OPENING = " \t\u00a0\"'“”„‟‘’‚«»‹›([{*_#>~`¿¡•·-–—+"
+_APOSTROPHES = frozenset("'’")
+_UNCASED = re.compile(f"[{UNCASED}]")
 _QUOTES = frozenset('"“„«‹‘‚')
 _SENTENCE_ENDS = frozenset(".!?:;…|。！？؟۔।")
-_LOWER_START = re.compile(rf"(?:(?<![{_W}])(?:al|el|an|ar|as|at|az|ad|ash)-|(?<![{_W}])(?:d|l|dell)['’])\Z")
+_LOWER_START = re.compile(rf"(?:(?<![{_W}])(?:al|el|an|ar|as|at|az|ad|ash|\d{{1,3}})-|(?<![{_W}])(?:d|l|dell)['’])\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +64,11 @@ def find_capital_runs(text: str, language: str | None) -> Iterator[CapitalRun]:
     """
     pending: tuple[int, int] | None = None
     for match in _compile_run(language == GERMAN).finditer(text):
-        start, end = _include_prefix(text, match.start()), match.end()
-        if start < 0:  # the capital is inside of an identifier
-            continue
+        start, end = _include_prefix(text, match.start(), language), match.end()
+        if start < 0:  # the capital is inside of an identifier, which may be the first word of a run
+            start = text.find(" ", match.start(), end) + 1
+            if start == 0:
+                continue
         if pending is not None:
             if _is_wrapped(text, pending[1], start):
                 pending = (pending[0], end)
@@ -90,27 +101,28 @@ def starts_sentence(text: str, start: int) -> bool:
 def _compile_run(is_german: bool) -> re.Pattern[str]:
     """Return the pattern of a run. All repetitions are possessive, so a long run takes linear time."""
     capital = list_capital_ranges()
-    connectors = GERMAN_CONNECTORS if is_german else CONNECTORS
+    connectors = f"{GERMAN_CONNECTORS}|{GERMAN_PLACE_CONNECTORS}" if is_german else CONNECTORS
     initials = rf"[{capital}](?:\.[{capital}])*+\.(?={_GAP}[{capital}]|[{capital}])"
     abbreviation = rf"(?:{ABBREVIATIONS})\.(?={_GAP}[{capital}])"
-    word = rf"[{capital}][{_W}]*+(?:['’\-‐‑–·.&/+][{_W}]++)*+(?:\+\+|\#(?!\w)|['’](?={_GAP}[{capital}]))?"
+    word = rf"[{capital}][{_W}]*+(?!:[\\/])(?:['’\-‐‑–·.&/+][{_W}]++)*+(?:\+\+|\#(?!\w)|['’](?={_GAP}[{capital}]))?"
     prefix = rf"(?:{_ELISION}|(?:al|el|an|ar|as|at|ash)-|[a-z]{{1,2}}(?=[{capital}][{_W}]))?"
     token = rf"(?>{initials}|{abbreviation}|{prefix}{word})"
     # The pattern begins with a character class, because the search then skips other characters fast.
-    rest = word.removeprefix(f"[{capital}]")
+    remainder = word.removeprefix(f"[{capital}]")
     initials_rest = initials.removeprefix(f"[{capital}]")
     abbreviation_rest = rf"(?<=(?=(?:{ABBREVIATIONS})\.).)[a-z]{{1,4}}\.(?={_GAP}[{capital}])"
-    first = rf"[{capital}](?>{initials_rest}|{abbreviation_rest}|{rest})"
+    first = rf"[{capital}](?>{initials_rest}|{abbreviation_rest}|{remainder})"
     joint = rf"(?>(?:{_GAP}(?:(?:{connectors})(?=[ \t\u00a0])|&)){{0,3}}+{_GAP}|(?<=\.)){token}"
     return re.compile(rf"{first}(?>{joint}|{_GAP}{_NUMBER})*+", re.DOTALL)
 
 
-def _include_prefix(text: str, start: int) -> int:
+def _include_prefix(text: str, start: int, language: str | None) -> int:
     """Return the start of a run with lower-case letters before its first capital, as in "iPhone" and "al-Qaida".
 
     Args:
         text: The text.
         start: Offset of the first capital.
+        language: Language of the text. In languages that elide articles, "l'" is no part of a name.
 
     Returns:
         The offset; -1 if the capital is inside of an identifier.
@@ -118,9 +130,13 @@ def _include_prefix(text: str, start: int) -> int:
     if start == 0:
         return 0
     previous = text[start - 1]
+    if previous in _APOSTROPHES and language in ELIDING:
+        return start
     if previous in "-'’" and (prefix := _LOWER_START.search(text, max(0, start - 6), start)):
         return prefix.start()
-    if not (previous.isalnum() or previous == "_"):
+    if previous in "_/\\@" or (previous == "." and start > 1 and text[start - 2].isalnum()):
+        return -1
+    if not previous.isalnum() or _UNCASED.match(previous):
         return start
     first = start
     while first > 0 and start - first < 3 and "a" <= text[first - 1] <= "z":

@@ -190,11 +190,11 @@ def _list_values(value: JsonValue) -> Iterator[str]:
 
 
 def _add_text_names(mentions: MentionCounts, text: str, language: str | None) -> None:
+    for name, position in find_quoted_names(text, language):
+        mentions.add(name, "quoted", position)
     uncertain = _add_capital_names(mentions, text, language)
     for name, position in find_identifiers(text):
         mentions.add(name, "identifier", position)
-    for name, position in find_quoted_names(text, language):
-        mentions.add(name, "quoted", position)
     for name, position in find_uncased_names(text):
         mentions.add(name, "uncased", position)
     for name, positions in uncertain.items():

@@ -1,11 +1,12 @@
 """Names in German texts, where every noun has a capital."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from app.graph.extraction.capital_names import CapitalRun
+from app.graph.extraction.names import normalize_name
 from app.graph.extraction.run_names import NameEvidence, list_run_names
 from app.graph.extraction.word_lists import (
     COORDINATORS,
@@ -16,7 +17,7 @@ from app.graph.extraction.word_lists import (
     GERMAN_QUANTITIES,
 )
 
-_PLACE_PREPOSITION = re.compile(r"(?<!\w)(?:[Ii]n|[Aa]us|[Nn]ach|[Bb]ei) \Z")
+_PREPOSITIONS = frozenset({"in", "aus", "nach", "bei"})
 _WORD_BEFORE = re.compile(r"(\w+)[ \u00a0]\Z")
 _PLACE_SUFFIX = re.compile(r"(?:ien|hausen|ingen|stadt|burg|dorf|heim|berg|land|furt|brück|stein|a|o|y|ow|itz)\Z")
 _NOUN_SUFFIX = re.compile(
@@ -43,28 +44,42 @@ def list_german_names(run: CapitalRun, text: str, language: str | None) -> Seque
         return []
     words = run.written.split()
     before = _find_word_before(text, run)
+    if len(words) > 1 and words[0].casefold() in _PREPOSITIONS:  # at the beginning of a sentence
+        before, words = words[0].casefold(), words[1:]
     if before.isdigit() or (before in GERMAN_QUANTITIES and sum(word[:1].isupper() for word in words) == 2):
         return [evidence for evidence in names if _is_word_name(evidence.name)]
-    is_place = len(words) == 1 and _is_place(text, run)
-    return [
-        replace(evidence, is_certain=is_place or _is_certain(evidence.name, words))
-        if " " not in evidence.name
-        else evidence
-        for evidence in names
-        if " " not in evidence.name or _is_run_name(evidence.name.split(), before)
-    ]
+    is_place = len(words) == 1 and before in _PREPOSITIONS and _is_likely_place(words[0].casefold())
+    return [each for evidence in names for each in _check_name(evidence, words, before, is_place)]
+
+
+def _check_name(evidence: NameEvidence, words: Sequence[str], before: str, is_place: bool) -> Iterator[NameEvidence]:
+    """Yield a name with the certainty of German texts; instead of a noun with "von", the name behind it."""
+    name = evidence.name.split()
+    if len(name) == 1:
+        yield replace(evidence, is_certain=is_place or _is_certain(evidence.name, words))
+    elif any(word in COORDINATORS for word in name):
+        if "&" in name or _has_two_names(name):
+            yield evidence
+    elif name[0].islower():
+        return
+    elif (place := next((place for place, word in enumerate(name) if word in _CONNECTORS), 0)) == 0 or (
+        before not in GERMAN_ARTICLES and not (place == 1 and name[1] != "van" and _is_noun(name[0]))
+    ):
+        yield evidence
+    elif len(remainder := name[place + 1 :]) > 1 and remainder[0][0].isupper():
+        written = " ".join(remainder)
+        yield NameEvidence(written, normalize_name(written), True)
+
+
+def _is_noun(word: str) -> bool:
+    """Return whether a word before "von" looks like an ordinary noun."""
+    folded = word.casefold()
+    return folded in GERMAN_NOUNS or (not folded.endswith("e") and _NOUN_SUFFIX.search(folded) is not None)
 
 
 def _is_certain(name: str, words: Sequence[str]) -> bool:
     """Return whether the form of a single word, or a form of address, shows that it is a name."""
     return _is_word_name(name) or _has_address(words, name)
-
-
-def _is_run_name(words: Sequence[str], before: str) -> bool:
-    """Return whether several words can be a name: no pair of ordinary nouns, and no noun with "von"."""
-    if any(word in COORDINATORS for word in words):
-        return "&" in words or _has_two_names(words)
-    return not (before in GERMAN_ARTICLES and any(word in _CONNECTORS for word in words))
 
 
 def _find_word_before(text: str, run: CapitalRun) -> str:
@@ -100,11 +115,8 @@ def _has_address(words: Sequence[str], name: str) -> bool:
     )
 
 
-def _is_place(text: str, run: CapitalRun) -> bool:
-    """Return whether a single word follows a preposition without an article, and does not look like a noun."""
-    if _PLACE_PREPOSITION.search(text, max(0, run.start - 6), run.start) is None:
-        return False
-    word = run.written.casefold()
+def _is_likely_place(word: str) -> bool:
+    """Return whether a casefolded word behind a preposition without an article does not look like a noun."""
     if word in GERMAN_NOUNS or len(word) < 3:
         return False
     return _PLACE_SUFFIX.search(word) is not None or _NOUN_SUFFIX.search(word) is None

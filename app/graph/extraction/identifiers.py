@@ -11,11 +11,13 @@ MAX_IDENTIFIER_CHARACTERS = 120
 _TOKEN = rf"{_W}\-‐‑./\\:@~#"
 # A token has an underscore, a digit, a capital behind a small letter, a slash, a backslash or an @.
 # The pattern begins with a character class, because the search then skips other characters fast.
-_SIGN = re.compile(r"[0-9_/\\@A-ZÀ-Þ](?:(?<=[0-9_/\\@])|(?<=[a-zß-ÿ].))")
+_SIGN = re.compile(r"[0-9_/\\@.A-ZÀ-Þ](?:(?<=[0-9_/\\@])|(?<=[a-zß-ÿ][A-ZÀ-Þ])|(?<=\w\.)(?=[a-zA-Z]))")
 _NO_TOKEN = re.compile(f"[^{_TOKEN}]")
 _TOKEN_END = re.compile(f"[{_TOKEN}]*+")
 _ENDS = ".,:;-–/\\~#‐‑"
 _URL = re.compile(r"[a-z][a-z0-9+.\-]{1,15}://", re.IGNORECASE)
+_URL_END = re.compile(r"[^\s<>\"'”»“|]*+")
+_LINE_NUMBER = re.compile(r"(?::\d+){1,2}\Z")
 _EMAIL = re.compile(r"[\w.+\-]{1,64}@[\w\-]{1,63}(?:\.[\w\-]{1,63}){1,8}")
 _PATH = re.compile(r"(?:[A-Za-z]:\\|~?/|\.{1,2}/|[\w.\-]+/[\w.\-]+/|[\w\-]+\\[\w.\-]+\\)[\w.\-/\\~@:]*")
 _FILE = re.compile(
@@ -54,6 +56,8 @@ def find_identifiers(text: str) -> Iterator[tuple[str, int]]:
         start = match.start() - len(_NO_TOKEN.split(head)[-1])
         tail = _TOKEN_END.match(text, match.start())
         end = tail.end() if tail else match.end()
+        if _URL.match(text, start, end):
+            end += len(_URL_END.findall(text, end)[0])
         if end - start > MAX_IDENTIFIER_CHARACTERS:
             continue
         token = text[start:end].lstrip(".,:;-–\\#").rstrip(_ENDS)
@@ -64,8 +68,10 @@ def find_identifiers(text: str) -> Iterator[tuple[str, int]]:
 def _read_token(token: str) -> str | None:
     """Return the identifier in a token, or None."""
     if _URL.match(token):
-        return token.partition("?")[0].partition("#")[0].rstrip("/")
+        address = token.partition("?")[0].partition("#")[0].rstrip("/'")
+        return address if "(" in address else address.partition(")")[0]
     if "@" in token or "/" in token or "\\" in token:
+        token = _LINE_NUMBER.sub("", token)
         if _EMAIL.fullmatch(token) or _FILE.fullmatch(token) or (_PATH.fullmatch(token) and _has_letters(token)):
             return token
         return None

@@ -17,6 +17,9 @@ LETTER = (
 MAX_NORMALIZED_CHARACTERS = 4 * MAX_NAME_CHARACTERS
 """Number of characters of a name that are read."""
 
+MAX_CACHED_NAMES = 16_384
+"""Number of names whose normalized form is cached in a process."""
+
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bb\u02bc\uff07\u00b4\u2032", "'"))
 _POSSESSIVE = re.compile(rf"(?<=[{LETTER}])'s(?![{LETTER}])")
 _AMPERSAND = re.compile(r"(?<=\s)&(?=\s)")
@@ -56,7 +59,6 @@ def _join_initials(match: re.Match[str]) -> str:
     return match[0].replace(".", "").replace(" ", "") + " "
 
 
-@lru_cache(maxsize=8192)
 def normalize_name(name: str) -> str:
     """Return the normalized form of a name, which is equal for all spellings that count as one entity.
 
@@ -69,7 +71,11 @@ def normalize_name(name: str) -> str:
     Returns:
         The words, joined by spaces, at most ``MAX_NAME_CHARACTERS`` long. It is empty if the name has no words.
     """
-    name = name[:MAX_NORMALIZED_CHARACTERS]
+    return _normalize(name[:MAX_NORMALIZED_CHARACTERS])
+
+
+@lru_cache(maxsize=MAX_CACHED_NAMES)
+def _normalize(name: str) -> str:
     if name.rstrip().endswith((")", "\uff09")):
         folded = fold_text(name)
         name = _DISAMBIGUATION.sub("", folded) or folded

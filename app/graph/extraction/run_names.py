@@ -13,17 +13,25 @@ from app.graph.extraction.word_lists import (
     CONNECTORS,
     COORDINATORS,
     DATE_WORDS,
+    ELIDING,
     FORMS_OF_ADDRESS,
+    GERMAN,
     MONTHS,
+    NAME_PARTICLES,
+    NAME_SUFFIXES,
     PARTICLES,
     PREPOSITIONS,
     REFERENCES,
     SAFE_PARTICLES,
+    TURKISH,
     get_function_words,
 )
 
 MAX_NAME_WORDS = 10
 """Maximum number of words of a name in a text. Longer runs are headlines, lists or shouts."""
+
+MAX_RUN_CHARACTERS = 400
+"""Maximum length of a run. Longer runs are lists or shouts."""
 
 MAX_CACHED_RUNS = 16_384
 """Number of runs whose names are cached in a process."""
@@ -32,15 +40,17 @@ MAX_CAPITAL_WORDS = 4
 """Maximum number of words of a name that is written in capitals."""
 
 _ELIDED = re.compile(r"(?:[LDJNSMTC]|Qu|Dell|All|Nell|Sull|Dall|Un)['’](?=\w{2})")
-_ELIDING = frozenset({"french", "italian", "catalan"})
+_LOWER_ELIDED = re.compile(r"(?:l|dell|nell|sull|all|dall|d)['’](?=\w{2})")
 # A capital behind a small letter, and an acronym. Such a word is a name at any place.
 _INNER_CAPITAL = re.compile(r"[^\W\d_A-Z]['’]?[A-Z]|\A[A-Z]{2,}s?\Z|\d")
 # Signs of a date or of the end of a sentence inside of a run.
 _SPLIT_SIGN = re.compile(rf"[.\d]|\b(?:{'|'.join(sorted(MONTHS))})\b", re.IGNORECASE)
-_ROMAN = re.compile(r"[IVX]+\Z")
+_ROMAN = re.compile(r"(?:[IVX]+|(?=[IVXLCDM]{4})M{0,4}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3}))\Z")
 _NUMBER = re.compile(r"[\d.\-/]+\Z")
+_TURKISH_SUFFIX = re.compile(r"(?<=\w\w)['’][a-zçğıöşü]+\Z")
 _POSSESSIVE = re.compile(r"['’]s?\Z")
 _PARTICLE_BEFORE = re.compile(rf"(?<!\S)({PARTICLES})[ \u00a0]\Z")
+_NO_NAMES = DATE_WORDS | NAME_SUFFIXES
 _DIVIDERS = COORDINATORS | PREPOSITIONS
 _CONNECTOR_WORDS = frozenset(re.sub(r"[^\w|]", "", CONNECTORS).split("|")) | {"&"}
 
@@ -71,12 +81,14 @@ def list_run_names(run: CapitalRun, text: str, language: str | None) -> Sequence
         text: Text in which the run is.
         language: Language of the text, by the name of its analyzer.
     """
+    if len(run.written) > MAX_RUN_CHARACTERS:
+        return ()
     names = read_run(run.written, run.begins_sentence, language)
     particle = None if run.begins_sentence or not names else _find_particle(text, run, language)
     if particle is None:
         return names
-    name = f"{particle} {names[0].name}"
-    return (NameEvidence(name, normalize_name(name), True), *names)
+    written = [f"{particle} {each.name}" for each in names if run.written.startswith(each.name)]
+    return [*(NameEvidence(name, normalize_name(name), True) for name in written), *names]
 
 
 @lru_cache(maxsize=MAX_CACHED_RUNS)
@@ -90,9 +102,11 @@ def read_run(written: str, begins: bool, language: str | None) -> tuple[NameEvid
     """
     function_words = get_function_words(language)
     words, begins = _strip_function_words(written.split(), begins, function_words)
-    if language in _ELIDING and words and _ELIDED.match(words[0]):
+    if language in ELIDING and words and _ELIDED.match(words[0]):
         words, begins = [_ELIDED.sub("", words[0], 1), *words[1:]], False
-    if not words or len(words) > 4 * MAX_NAME_WORDS or _is_shouted(words, function_words):
+    if language == TURKISH:
+        words = [_TURKISH_SUFFIX.sub("", word) for word in words]
+    if not words or _is_shouted(words, function_words):
         return ()
     segments = _split_sentences(words, begins, function_words) if _SPLIT_SIGN.search(written) else [(words, begins)]
     return tuple(
@@ -112,11 +126,13 @@ def is_name(words: Sequence[str], function_words: frozenset[str]) -> bool:
         function_words: Casefolded function words of the language.
     """
     folded = [_fold(word) for word in words]
-    if all(word in DATE_WORDS or not word or _NUMBER.match(word) for word in folded):
+    if all(word in _NO_NAMES or not word or _NUMBER.match(word) for word in folded):
         return False
     if len(words) == 1:
         bare = words[0].rstrip(".")
         if len(bare) < 2 or _ROMAN.match(bare):
+            return False
+        if folded[0] in FORMS_OF_ADDRESS:
             return False
         return folded[0] not in function_words or bare in ACRONYMS
     if folded[0] in REFERENCES and (_NUMBER.match(folded[1]) or _ROMAN.match(words[1]) or len(words[1]) == 1):
@@ -170,10 +186,17 @@ def _split_sentences(
 
 
 def _is_date(word: str, segment: Sequence[str], following: str) -> bool:
-    """Return whether a word is a month or its number, next to a number or at the end of a run."""
-    if _fold(word) in MONTHS:
-        return not segment or following == "" or bool(_NUMBER.match(following)) or segment[-1].lower() in PREPOSITIONS
-    return not segment and bool(_NUMBER.match(word))
+    """Return whether a word is a month of a date, or the number before a month.
+
+    Months are names of people too: "Theresa May", "Jan de Vries".
+    """
+    if not segment and _NUMBER.match(word):
+        return True
+    if _fold(word) not in MONTHS:
+        return False
+    if _NUMBER.match(following) or (segment and (segment[-1] in PREPOSITIONS or _NUMBER.match(segment[-1]))):
+        return True
+    return not segment and (following == "" or following in _DIVIDERS)
 
 
 def _ends_sentence(word: str, following: str, length: int, function_words: frozenset[str]) -> bool:
@@ -213,7 +236,7 @@ def _is_shouted(words: Sequence[str], function_words: frozenset[str]) -> bool:
 
 def _find_particle(text: str, run: CapitalRun, language: str | None) -> str | None:
     match = _PARTICLE_BEFORE.search(text, max(0, run.start - 8), run.start)
-    if match is None or run.written.startswith("The "):
+    if match is None or language == GERMAN or run.written.startswith("The "):
         return None
     particle = match[1]
     return particle if particle in SAFE_PARTICLES or language in {None, "english"} else None
@@ -232,12 +255,18 @@ def _list_parts(words: list[str], begins: bool) -> Iterator[tuple[str, bool]]:
         yield from _list_forms(words, begins)
     if len(parts) > 1:
         for number, part in enumerate(parts):
+            if number and part and (elided := _LOWER_ELIDED.match(part[0])):
+                part = [part[0][elided.end() :], *part[1:]]
             yield from _list_forms(part, begins and number == 0)
 
 
 def _list_forms(words: list[str], begins: bool) -> Iterator[tuple[str, bool]]:
-    while words and words[0].islower() and words[0] in _CONNECTOR_WORDS:
-        words, begins = words[1:], False
+    first = 0
+    while first < len(words) and words[first].islower() and words[first] in _CONNECTOR_WORDS:
+        first += 1
+    if 0 < first < len(words) and " ".join(words[:first]) in NAME_PARTICLES:
+        yield _write(words), True
+    words, begins = words[first:], begins and first == 0
     if not words:
         return
     yield _write(words), len(words) > 1 or not begins or _INNER_CAPITAL.search(words[0]) is not None
@@ -245,7 +274,7 @@ def _list_forms(words: list[str], begins: bool) -> Iterator[tuple[str, bool]]:
         return
     if _fold(words[0]) in FORMS_OF_ADDRESS:
         yield from _list_forms(words[1:], False)
-    elif _NUMBER.match(words[-1]) and not _NUMBER.match(words[0]):
+    elif _NUMBER.match(words[-1]) and not _NUMBER.match(words[0]) and _fold(words[0]) not in REFERENCES:
         yield _write(words[:-1]), len(words) > 2 or not begins
 
 
@@ -256,4 +285,6 @@ def _write(words: Sequence[str]) -> str:
 def _fold(word: str) -> str:
     """Return a word as the lists of words have it."""
     folded = word.casefold().replace("’", "'").rstrip(".")
+    if folded.endswith("n't"):
+        return folded[:-3]
     return folded.partition("'")[0] if folded.endswith(("'s", "'m", "'ve", "'ll", "'d", "'re")) else folded

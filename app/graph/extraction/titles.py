@@ -4,7 +4,7 @@ import re
 
 from app.graph.extraction.names import normalize_name
 from app.graph.extraction.types import MAX_NAME_CHARACTERS
-from app.graph.extraction.word_lists import GENERIC_TITLES, MONTHS, REFERENCES
+from app.graph.extraction.word_lists import GENERIC_FILE_WORDS, GENERIC_TITLES, MONTHS, REFERENCES
 from app.lexical.filename_words import list_filename_words
 
 _NUMBERING = re.compile(
@@ -43,7 +43,8 @@ def list_source_names(source_name: str) -> list[str]:
     words = list_filename_words(source_name)
     name = " ".join(words)
     key = normalize_name(name)
-    return [] if not any(len(word) > 2 and word.isalpha() for word in words) or _is_generic(key) else [name]
+    is_named = any(len(word) > 2 and word.isalpha() and word.casefold() not in GENERIC_FILE_WORDS for word in words)
+    return [name] if is_named and not _is_generic(key) else []
 
 
 def _is_generic(key: str) -> bool:

@@ -13,6 +13,7 @@ _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々"
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff"
 _HANGUL = "\uac00-\ud7a3"
 _UNCASED = re.compile(f"[{UNCASED}]")
+_CASED_LETTER = re.compile(r"[A-Za-z\u00c0-\u058f]")
 _LATIN_WORD = rf"[A-Za-zÀ-ɏ][{CASED_WORD}'’&+#]*+(?:[-.][{CASED_WORD}]++)*+"
 _LATIN_RUN = re.compile(rf"(?<![{CASED_WORD}.\-/@]){_LATIN_WORD}(?>[ \u00a0](?:{_LATIN_WORD}|\d[{CASED_WORD}.\-]*+))*+")
 # A foreign name in katakana, whose parts are divided by a dot: スティーヴン・ホーキング.
@@ -39,7 +40,33 @@ _KOREAN_PERSON = re.compile(
 )
 # Greedy pieces before a form of address that are no names.
 _NO_KOREAN_NAMES = frozenset(
-    {"부", "전", "현", "새", "우리", "그", "이", "저", "고객", "손님", "담당", "신임", "초대", "역대"}
+    {
+        "대통령",
+        "총리",
+        "장관",
+        "교수",
+        "박사",
+        "회장",
+        "사장",
+        "대표",
+        "의원",
+        "선수",
+        "감독",
+        "부",
+        "전",
+        "현",
+        "새",
+        "우리",
+        "그",
+        "이",
+        "저",
+        "고객",
+        "손님",
+        "담당",
+        "신임",
+        "초대",
+        "역대",
+    }
 )
 _KANA = re.compile("[\u3041-\u30ff]")
 
@@ -70,9 +97,9 @@ def find_uncased_names(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _is_mostly_uncased(text: str) -> bool:
-    """Return whether at least a tenth of the first 2,000 characters are letters of scripts without capitals."""
+    """Return whether the first 2,000 characters have at least half as many letters without capitals as others."""
     head = text[:2000]
-    return 10 * len(_UNCASED.findall(head)) >= len(head)
+    return 2 * len(_UNCASED.findall(head)) >= len(_CASED_LETTER.findall(head))
 
 
 def _find_latin_names(text: str) -> Iterator[tuple[str, int]]:

@@ -9,7 +9,7 @@ def _split(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-ENGLISH, GERMAN = "english", "german"
+ENGLISH, GERMAN, TURKISH = "english", "german", "turkish"
 
 CONNECTORS = (
     "of|the|de|del|della|delle|dello|dei|degli|da|das|dos|do|di|du|des|la|las|le|les|los|el|al|van|von|vom|der|den|dem"
@@ -26,6 +26,21 @@ PREPOSITIONS = _split("in on to at for from")
 
 GERMAN_CONNECTORS = "von|vom|van|zu|der|den|dem|de|la|di|bin|ibn|al"
 """Connectors of names in German. Other German connectors join ordinary nouns."""
+
+GERMAN_PLACE_CONNECTORS = (
+    r"am(?= (?:Main|Rhein|Neckar|Inn|Lech|See|Bodensee|Harz|Berg|Wald)\b)"
+    r"|an(?= der (?:Oder|Donau|Elbe|Saale|Weser|Ruhr|Isar|Spree)\b)|ob(?= der )|in(?= der Oberpfalz)"
+)
+"""Connectors of German names of places, as alternatives of a pattern."""
+
+NAME_PARTICLES = frozenset(
+    {"van", "van der", "van den", "van de", "von", "von der", "de", "de la", "de los", "della", "di"}
+    | {"da", "dos", "bin", "ibn"}
+)
+"""Particles that belong to the name behind them."""
+
+ELIDING = frozenset({"french", "italian", "catalan"})
+"""Languages that elide articles before names: "l'Italie"."""
 
 PARTICLES = (
     "van der|van den|van de|van|von der|von|de la|de las|de los|de|della|del|di|da|dos|du|la|le|bin|ibn|al|el|ten|ter"
@@ -52,6 +67,13 @@ FORMS_OF_ADDRESS = _split(
 ACRONYMS = frozenset({"US", "U.S", "WHO", "IT", "UN"})
 """Acronyms that are equal to function words."""
 
+NAME_SUFFIXES = _split(
+    """
+    jr sr inc ltd co corp llc llp plc gmbh ag kg ohg ug mbh se sa srl spa bv nv st mt ft jun sen phd esq ii iii
+    """
+)
+"""Casefolded words, without a full stop, that stand behind names and are no names."""
+
 MONTHS = _split(
     """
     january february march april may june july august september october november december jan feb mar apr jun
@@ -75,6 +97,13 @@ REFERENCES = _split(
     """
 )
 """Words before the number of a part of a document. With a number, they name nothing outside of the document."""
+
+GENERIC_FILE_WORDS = _split(
+    """
+    img dsc dscn pict pxl vid mov screenshot screen shot image photo picture index main readme default page
+    """
+)
+"""Casefolded words of names of files that cameras and programs make."""
 
 GENERIC_TITLES = _split(
     """
@@ -100,7 +129,8 @@ GERMAN_NOUNS = _split(
     stadt dorf wald feld luft tod krieg streit zorn spaß mangel verlust schaden ausland inland ansicht meinung
     arbeit schluss dienst amt plan maß recht gesetz sinn zweck ziel grund anlass vorrat einsatz verzug zahlung
     gewinn umsatz druck strom gas licht nebel wind sturm sonne frost kälte tag früh aufruf verdacht unfall brand
-    krankheit fieber schmerz bau saft lust spanne
+    krankheit fieber schmerz bau saft teil preis zahl anzahl form menge verkauf sohn bruder vater könig kaiser
+    graf herzog fürst freund autor bürger leiter chef direktor präsident gründer bau ort platz lust spanne
     """
 )
 """Nouns that often follow a preposition without an article."""
@@ -125,17 +155,18 @@ GERMAN_ARTICLES = GERMAN_QUANTITIES | _split(
 _SENTENCE_WORDS = {
     ENGLISH: """according across actually additionally after afterwards again alongside already also although always
         amid among another apparently around aside because besides both certainly clearly consequently currently
-        dear despite during earlier early either especially eventually every finally first following former formerly
+        dear despite during earlier early either especially eventually every finally following former formerly
         fortunately frequently furthermore generally he hello hence her here hi how however i if indeed initially
         inside instead interestingly it late later latter like many maybe meanwhile more moreover most much nearly
-        neither nevertheless next nonetheless nor normally not notably now obviously occasionally often ok okay once
-        one only opposite originally otherwise our outside perhaps please possibly presumably previously probably
-        recently regarding second secondly shortly similarly simply since so some sometimes soon still subsequently
-        such suddenly surely thank thanks then there thereafter therefore these they third this those though three
+        neither nevertheless nonetheless nor normally not notably now obviously occasionally often ok okay once
+        only opposite originally otherwise our outside perhaps please possibly presumably previously probably
+        recently regarding secondly shortly similarly simply since so some sometimes soon still subsequently
+        such suddenly surely thank thanks then there thereafter therefore these they this those though three
         through throughout thus today together tomorrow tonight two under unfortunately unless unlike until upon
         usually various very via we well what whatever when whenever where whereas wherever whether which while who
         whoever whom whose why with within without yes yesterday yet you your let lets see did does has have is are
         was were can could should would will may might must do""",
+    "greek": "ο η το οι τα τον την του της των τους τις στο στη στην στον στους στις ένα ένας μια μία και για με από",
     GERMAN: """allerdings anschließend außerdem bereits bisher dabei dadurch dafür dagegen daher damals danach
         daneben daraufhin darüber darum dazu dennoch derzeit deshalb deswegen diese dieser dieses ebenso eigentlich
         einst erst etwa falls ferner ganz gegen gemäß gerade gestern genau heute hier hierzu hinzu immer indem
