@@ -354,7 +354,6 @@ def test_answer_without_chat_model_names_setting(service: Service) -> None:
         ({"query": "x", "max_context_tokens": 199}, ["body", "max_context_tokens"]),
         ({"query": "x", "max_context_tokens": 200_001}, ["body", "max_context_tokens"]),
         ({"query": "x", "strategy": "magic"}, ["body", "strategy"]),
-        ({"query": "x", "agent_id": "a"}, ["body", "agent_id"]),
         ({"queries": [{"vector": [1.0] * 64}]}, ["body"]),
         ({"messages": [{"role": "agent", "content": "Hello."}]}, ["body"]),
         ({"messages": []}, ["body"]),
