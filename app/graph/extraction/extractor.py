@@ -18,6 +18,7 @@ from app.graph.extraction.types import MAX_NAME_CHARACTERS, Entity, EntityMentio
 from app.graph.extraction.uncased_names import find_uncased_names
 from app.graph.extraction.word_lists import ENGLISH, GERMAN
 from app.lexical.text_language import identify_language
+from app.text_normalization import normalize_text
 
 MAX_MENTIONS_PER_CHUNK = 64
 """Maximum number of entities of one chunk."""
@@ -231,6 +232,4 @@ def _is_whole_word(key: str) -> bool:
 def _clean_name(name: str) -> str:
     if name.isascii() and len(name) <= MAX_NAME_CHARACTERS and "  " not in name and name.isprintable():
         return name.strip()
-    return " ".join(unicodedata.normalize("NFC", name[: 2 * MAX_NAME_CHARACTERS]).split())[
-        :MAX_NAME_CHARACTERS
-    ].rstrip()
+    return " ".join(normalize_text(name[: 2 * MAX_NAME_CHARACTERS]).split())[:MAX_NAME_CHARACTERS].rstrip()

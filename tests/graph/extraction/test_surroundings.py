@@ -119,3 +119,11 @@ def test_extract_mentions_empty_chunk_has_no_entities() -> None:
 @pytest.mark.parametrize("text", ["Zoe\u0308 Smith", "Zoë Smith"])
 def test_extract_mentions_names_are_in_nfc(text: str) -> None:
     assert names(f"he saw {text} there") == {"Zoë Smith"}
+
+
+def test_extract_mentions_names_have_no_characters_that_the_database_refuses() -> None:
+    assert names("rain", given=("Anna\x00 Smith", "Bob\ud800 Jones", "Carl\u200b\n Meyer")) == {
+        "Anna Smith",
+        "Bob\ufffd Jones",
+        "Carl Meyer",
+    }
