@@ -150,7 +150,9 @@ class DocumentRepository:
             "chunks": [row.id for row in rows],
             "own": [json.dumps(build_document_filter_metadata(document, row.metadata)) for row in rows],
         }
-        await self.session.fetch_rows(_MOVE_FREQUENCIES, params | {"scope": document.scope_key})
+        scope_params = params | {"scope": document.scope_key}
+        for move_statement in (*_MOVE_FREQUENCIES, _MOVE_ENTITIES):
+            await self.session.fetch_rows(move_statement, scope_params)
         for table in ("chunk_embedding", "chunk_lexical"):
             await self.session.execute(text(_UPDATE_METADATA.format(table=table)), values)
 
@@ -238,22 +240,33 @@ update {table} l
    and l.tenant_id = c.tenant_id and l.index_id = c.index_id and l.chunk_id = c.id"""
 # Document frequencies of scopes that are private are counted for each scope. If a document changes its scope, its
 # chunks are subtracted from the former scope and added to the new scope.
-_MOVE_FREQUENCIES = parse_statement("""
+_MOVE_FREQUENCIES_TEMPLATE = """
 with moved as (
   select l.index_id, l.scope_key, l.keys from chunk c
-    join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
+    join {table} l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
    where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d and l.scope_key <> :scope
 ), counted as (
   select m.index_id, m.scope_key, k.key, count(*)::int as chunks
-    from moved m cross join lateral (select unnest(m.keys) union all select null) k(key)
+    from moved m cross join lateral (select unnest(m.keys){total}) k(key)
    group by m.index_id, m.scope_key, k.key
 )
-insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+insert into {frequencies} (tenant_id, index_id, scope_key, key, chunks)
 select :t::uuid, n.index_id, s.scope_key, n.key, n.chunks * l.sign
   from counted n
  cross join lateral (values (n.scope_key, -1), (:scope::uuid, 1)) l(scope_key, sign)
  cross join lateral (values (l.scope_key), (all_private_levels())) s(scope_key)
- where not is_open_level(l.scope_key)""")
+ where not is_open_level(l.scope_key)"""
+_MOVE_FREQUENCIES = [
+    parse_statement(_MOVE_FREQUENCIES_TEMPLATE.format(table=table, frequencies=frequencies, total=total))
+    for table, frequencies, total in (
+        ("chunk_lexical", "private_frequency", " union all select null"),  # the key null counts all chunks
+        ("chunk_entity", "private_entity_frequency", ""),
+    )
+]
+_MOVE_ENTITIES = parse_statement("""
+update chunk_entity e set scope_key = :scope from chunk c
+ where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d and e.scope_key <> :scope
+   and e.tenant_id = c.tenant_id and e.index_id = c.index_id and e.chunk_id = c.id""")
 _UPDATE_EXPIRY = """
 update {table} l
    set metadata = jsonb_set((l.metadata - cast(:name as text)) || cast(:own as jsonb), array['$instants'],

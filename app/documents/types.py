@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from app.db.models.tenant_data import DocumentRow
+from app.documents.provided_graph import NO_PROVIDED_GRAPH, ProvidedGraph
 from app.documents.scopes import DocumentScope
 from app.errors import (
     AppError,
@@ -116,7 +117,7 @@ class DocumentFields:
 class ProvidedChunk:
     """A chunk that the caller provides instead of a file.
 
-    ``page`` counts from 1. ``vector`` is an embedding by the knowledge base's model; without it, ingestion computes
+    ``graph`` has entities and relations of the chunk. ``page`` counts from 1. ``vector`` is an embedding by the knowledge base's model; without it, ingestion computes
     one.
     """
 
@@ -125,6 +126,7 @@ class ProvidedChunk:
     section_titles: tuple[str, ...] = ()
     page: int | None = None
     vector: Sequence[float] | None = None
+    graph: ProvidedGraph = NO_PROVIDED_GRAPH
 
 
 @dataclass(frozen=True, slots=True)

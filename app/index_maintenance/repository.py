@@ -97,20 +97,21 @@ class IndexRepository:
         )
 
     async def merge_deltas(self) -> None:
-        """Merge the append-only rows of the totals, and of the term frequencies of the search index and of each scope.
+        """Merge the append-only rows of the totals, and of the frequencies of terms and entities.
 
-        Frequencies are merged when there are more than twice as many rows as keys. On average each row is therefore
+        Frequencies of the search index and of each scope are merged when there are more than twice as many rows as keys. On average each row is therefore
         rewritten about twice, for any size of the index. Writers continue: a row that this transaction does not see
         stays.
         """
-        counted = await self.session.fetch_row(_COUNT_FREQUENCIES, self._params)
-        if counted is not None and counted["rows"] > 2 * counted["keys"] + MIN_MERGE_ROWS:
-            await self.session.fetch_rows(MERGE_FREQUENCIES, self._params)
-        crowded = await self.session.fetch_rows(_CROWDED_LEVELS, {**self._params, "min_rows": MIN_MERGE_ROWS})
-        if crowded:
-            await self.session.fetch_rows(
-                _MERGE_PRIVATE, {**self._params, "levels": [row["scope_key"] for row in crowded]}
-            )
+        for count_statement, merge_statement in _FREQUENCY_STATEMENTS:
+            counted = await self.session.fetch_row(count_statement, self._params)
+            if counted is not None and counted["rows"] > 2 * counted["keys"] + MIN_MERGE_ROWS:
+                await self.session.fetch_rows(merge_statement, self._params)
+        for crowded_statement, merge_statement in _PRIVATE_FREQUENCY_STATEMENTS:
+            crowded = await self.session.fetch_rows(crowded_statement, {**self._params, "min_rows": MIN_MERGE_ROWS})
+            if crowded:
+                levels = [row["scope_key"] for row in crowded]
+                await self.session.fetch_rows(merge_statement, {**self._params, "levels": levels})
         merged = await self.session.fetch_row(_MERGE_TOTALS, self._params)
         if merged is not None and merged["deleted"]:
             await self.session.fetch_rows(_COUNT_DELETED, {**self._params, "deleted": merged["deleted"]})
@@ -177,7 +178,7 @@ class IndexRepository:
 
     async def remove(self) -> None:
         """Delete the search index and its counts, which have no foreign key. Needs the exclusive lock."""
-        for delete_statement in (_REMOVE_FREQUENCIES, _REMOVE_PRIVATE, _REMOVE_TOTALS, _REMOVE):
+        for delete_statement in (*_REMOVE_COUNTS, _REMOVE):
             await self.session.fetch_rows(delete_statement, self._params)
 
     @property
@@ -232,10 +233,9 @@ select i.dim, i.state, i.avgdl, (i.identity ->> 'k1')::float8 as k1, (i.identity
   from search_index i cross join (select sum(chunks) as chunks, sum(tokens) as tokens from index_totals
                                    where tenant_id = :tenant and index_id = :index) t
  where i.tenant_id = :tenant and i.id = :index""")
-_COUNT_FREQUENCIES = parse_statement("""
+_COUNT_ROWS = """
 select coalesce(sum(g.n), 0)::bigint as rows, count(*) as keys
-  from (select count(*) as n from term_document_frequency
-         where tenant_id = :tenant and index_id = :index group by key) g""")
+  from (select count(*) as n from {table} where tenant_id = :tenant and index_id = :index group by key) g"""
 # Merge all keys, without a join. A join with only the keys that have many rows took a minute for a few thousand rows if
 # the table had no statistics.
 MERGE_FREQUENCIES = parse_statement("""
@@ -244,18 +244,34 @@ with removed as (
 )
 insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
 select :tenant, :index, key, sum(df), max(max_weight) from removed group by key having sum(df) <> 0""")
-_CROWDED_LEVELS = parse_statement("""
-select scope_key
-  from (select scope_key, count(*) as n from private_frequency
-         where tenant_id = :tenant and index_id = :index group by scope_key, key) g
- group by scope_key having sum(g.n) > 2 * count(*) + :min_rows::int limit 1000""")
-_MERGE_PRIVATE = parse_statement("""
+# An entity keeps its name while chunks name it.
+MERGE_ENTITIES = parse_statement("""
 with removed as (
-  delete from private_frequency where tenant_id = :tenant and index_id = :index and scope_key = any(:levels::uuid[])
+  delete from entity where tenant_id = :tenant and index_id = :index returning key, chunks, titles, name
+)
+insert into entity (tenant_id, index_id, key, chunks, titles, name)
+select :tenant, :index, key, sum(chunks), sum(titles), case when sum(chunks) > 0 then max(name collate "C") end
+  from removed group by key having sum(chunks) <> 0 or sum(titles) <> 0""")
+_FREQUENCY_STATEMENTS = (
+    (parse_statement(_COUNT_ROWS.format(table="term_document_frequency")), MERGE_FREQUENCIES),
+    (parse_statement(_COUNT_ROWS.format(table="entity")), MERGE_ENTITIES),
+)
+_CROWDED_LEVELS = """
+select scope_key
+  from (select scope_key, count(*) as n from {table}
+         where tenant_id = :tenant and index_id = :index group by scope_key, key) g
+ group by scope_key having sum(g.n) > 2 * count(*) + :min_rows::int limit 1000"""
+_MERGE_PRIVATE = """
+with removed as (
+  delete from {table} where tenant_id = :tenant and index_id = :index and scope_key = any(:levels::uuid[])
   returning scope_key, key, chunks
 )
-insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
-select :tenant, :index, scope_key, key, sum(chunks) from removed group by scope_key, key having sum(chunks) <> 0""")
+insert into {table} (tenant_id, index_id, scope_key, key, chunks)
+select :tenant, :index, scope_key, key, sum(chunks) from removed group by scope_key, key having sum(chunks) <> 0"""
+_PRIVATE_FREQUENCY_STATEMENTS = [
+    (parse_statement(_CROWDED_LEVELS.format(table=table)), parse_statement(_MERGE_PRIVATE.format(table=table)))
+    for table in ("private_frequency", "private_entity_frequency")
+]
 _MERGE_TOTALS = parse_statement("""
 with removed as (
   delete from index_totals where tenant_id = :tenant and index_id = :index returning chunks, tokens, merged
@@ -307,9 +323,9 @@ _REMOVE_CHUNKS = parse_statement("""
 delete from chunk where tenant_id = :tenant and index_id = :index
    and id = any(array(select id from chunk where tenant_id = :tenant and index_id = :index order by id limit :limit))
 returning 1""")
-_REMOVE_FREQUENCIES = parse_statement(
-    "delete from term_document_frequency where tenant_id = :tenant and index_id = :index"
-)
-_REMOVE_PRIVATE = parse_statement("delete from private_frequency where tenant_id = :tenant and index_id = :index")
-_REMOVE_TOTALS = parse_statement("delete from index_totals where tenant_id = :tenant and index_id = :index")
+_COUNT_TABLES = ("term_document_frequency", "private_frequency", "index_totals", "entity", "private_entity_frequency")
+_REMOVE_COUNTS = [
+    parse_statement(f"delete from {table} where tenant_id = :tenant and index_id = :index")  # noqa: S608
+    for table in _COUNT_TABLES
+]
 _REMOVE = parse_statement("delete from search_index where tenant_id = :tenant and id = :index and state = 'retired'")

@@ -28,6 +28,7 @@ from app.ingestion.embedding import (
     record_usage_on_failure,
 )
 from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
+from app.ingestion.graph_extraction import GraphSource, build_chunk_metadata, extract_graphs
 from app.ingestion.images.description import ImageDescriber, find_draft_images, store_images
 from app.ingestion.images.image_embedding import DocumentImageEmbedder, create_in_memory_sources
 from app.ingestion.loss import measure_loss
@@ -217,6 +218,8 @@ class IngestionPipeline:
     ) -> IndexedDocument:
         language, entries = await asyncio.to_thread(_build_lexical_entries, kb, chunked)
         language_warnings = await asyncio.to_thread(self._list_language_warnings, kb, chunked)
+        graph_source = _build_graph_source(document, kb, chunked, language)
+        graphs = await asyncio.to_thread(extract_graphs, graph_source, chunked.drafts)
         image_rows = await store_images(self.objects, document, chunked.images) if chunked.images else {}
         return IndexedDocument(
             tree=chunked.tree,
@@ -234,6 +237,7 @@ class IngestionPipeline:
             language=language,
             entries=entries,
             images={position: image_rows[number] for position, number in chunked.image_numbers.items()},
+            graphs=graphs,
         )
 
     async def _replace_live_version(
@@ -259,10 +263,14 @@ class IngestionPipeline:
             if kb.index.id not in locked_indexes:
                 raise IndexMismatch(REINDEXED_MESSAGE)
             indexed = indexed.recompute_weights(kb.index.avgdl, locked_indexes[kb.index.id].avgdl)
+            enforced_metadata = kb.row.enforced_metadata
             if any(draft.metadata for draft in indexed.drafts):
                 current_kb = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
-                indexed = _drop_enforced_metadata(indexed, current_kb.row.enforced_metadata if current_kb else {})
+                enforced_metadata = current_kb.row.enforced_metadata if current_kb else {}
+                indexed = _drop_enforced_metadata(indexed, enforced_metadata)
             document.title = document.title or indexed.title
+            if _has_other_metadata(document, pending.document, kb, enforced_metadata):
+                indexed = await asyncio.to_thread(_extract_graphs_again, document, kb, indexed, enforced_metadata)
             repository = IngestionRepository(session, db.tenant_id)
             await repository.replace_document(document, indexed, index_id=kb.index.id, dim=kb.index.dim)
             image_rows = {row.ordinal: row for row in indexed.images.values()}
@@ -361,6 +369,36 @@ def _drop_enforced_metadata(indexed: IndexedDocument, enforced_metadata: Mapping
 def _detect_language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
     """Return the language of the document, in which the vision model describes its images."""
     return resolve_document_language(kb.row.language, "\n".join(block.text for block in parsed.blocks))
+
+
+def _build_graph_source(
+    document: DocumentRow, kb: KnowledgeBaseView, chunked: ChunkedDocument, language: str
+) -> GraphSource:
+    settings = kb.index_graph
+    metadata = (
+        build_chunk_metadata(document.attributes, chunked.drafts, kb.row.enforced_metadata)
+        if settings is not None and settings.metadata_keys
+        else ()
+    )
+    return GraphSource(settings, document.title or chunked.title, document.source, language, metadata)
+
+
+def _has_other_metadata(
+    document: DocumentRow, former: DocumentRow, kb: KnowledgeBaseView, enforced_metadata: Mapping[str, object]
+) -> bool:
+    """Return whether metadata that are entities changed since the entities were extracted."""
+    settings = kb.index_graph
+    if settings is None or not settings.metadata_keys:
+        return False
+    return document.attributes != former.attributes or enforced_metadata != kb.row.enforced_metadata
+
+
+def _extract_graphs_again(
+    document: DocumentRow, kb: KnowledgeBaseView, indexed: IndexedDocument, enforced_metadata: Mapping[str, object]
+) -> IndexedDocument:
+    metadata = build_chunk_metadata(document.attributes, indexed.drafts, enforced_metadata)
+    source = GraphSource(kb.index_graph, document.title, document.source, indexed.language, metadata)
+    return replace(indexed, graphs=extract_graphs(source, indexed.drafts))
 
 
 def _check_term_limit(kb: KnowledgeBaseView, chunked: ChunkedDocument) -> None:

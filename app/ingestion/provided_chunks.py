@@ -53,6 +53,7 @@ def read_provided_chunks(
                 node_path=leaf.path,
                 metadata=chunk.metadata,
                 ordinal=ordinal,
+                provided_graph=chunk.graph,
             )
         )
         position = end + len(SEPARATOR)

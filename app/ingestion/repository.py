@@ -18,6 +18,8 @@ from app.db.statements import parse_statement
 from app.documents.deletion.repository import NEGATIVE_DELTAS
 from app.documents.scopes import OPEN_LEVEL_KEYS
 from app.documents.types import build_chunk_id, build_document_filter_metadata, build_node_id
+from app.graph.repository import GraphLocation, GraphRepository
+from app.graph.types import ChunkGraph
 from app.ids import encode_id
 from app.inference.embedding import Vectors
 from app.ingestion.injection_flags import detect_prompt_injection
@@ -50,6 +52,7 @@ class IndexedDocument:
         entries: Term weights of the chunks for the lexical retriever.
         unembedded: Positions of chunks without a vector, because the model refused their text.
         images: Rows of the images, by the position of the chunk that represents the image.
+        graphs: Entities and relations of each chunk; None if the search index has no graph.
     """
 
     tree: DocumentTree
@@ -63,6 +66,7 @@ class IndexedDocument:
     entries: Sequence[LexicalEntry]
     unembedded: Collection[int] = ()
     images: Mapping[int, DocumentImage] = field(default_factory=dict)
+    graphs: Sequence[ChunkGraph] | None = None
 
     def recompute_weights(self, old_avgdl: float, new_avgdl: float) -> Self:
         """Return the document with term weights for another average chunk length of the search index."""
@@ -120,7 +124,7 @@ class IngestionRepository:
         document.filterable = build_document_filter_metadata(document)
         values = {"t": self.tenant_id, "kb": document.kb_id, "d": document.id, "v": document.version}
         if document.live_version is not None:  # without a live version there are no rows: all are written in one commit
-            for delete_statement in (NEGATIVE_DELTAS, _DELETE_CHUNKS, _DELETE_NODES, _DELETE_PAGES):
+            for delete_statement in (*NEGATIVE_DELTAS, _DELETE_CHUNKS, _DELETE_NODES, _DELETE_PAGES):
                 await self.session.fetch_rows(delete_statement, {**values, "ds": [document.id]})
         nodes = list(walk_nodes(indexed.tree.root))
         node_ids = {node.path: build_node_id(document.id, document.version, node.path) for node in nodes}
@@ -177,6 +181,11 @@ class IngestionRepository:
             await self.session.fetch_rows(
                 insert_statement, {**values, "ids": chunk_ids[batch], "own": metadata.chunk_metadata[batch], **rows}
             )
+            if indexed.graphs is not None:
+                graph_location = GraphLocation(location.kb_id, location.index_id, metadata.scope_key)
+                await GraphRepository(self.session, self.tenant_id).add_chunks(
+                    graph_location, chunk_ids[batch], indexed.graphs[batch]
+                )
         if indexed.images:
             image_params = _to_image_params(indexed.images, chunk_ids)
             await self.session.fetch_rows(_SET_IMAGES, {"t": self.tenant_id, "i": location.index_id, **image_params})
@@ -266,6 +275,9 @@ def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
         "paths": [_format_array(draft.node_path) for draft in drafts],
         "metadata": [_encode_json(dict(draft.metadata)) for draft in drafts],
         "head_lengths": [None if draft.table_head is None else len(draft.table_head) for draft in drafts],
+        "provided_graphs": [
+            None if (graph := draft.provided_graph.to_stored()) is None else _encode_json(graph) for draft in drafts
+        ],
     }
 
 
@@ -357,15 +369,16 @@ with made as (
   select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen
     from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :tokens::int[],
                 :pages::int[], :page_ends::int[], :slides::int[], :sections::jsonb[], :paths::text[],
-                :metadata::jsonb[], :head_lengths::int[], :own::jsonb[], :locations::jsonb[], :vectors::halfvec[],
-                :lengths::int[], :terms::sparsevec[], :keys::text[])
+                :metadata::jsonb[], :head_lengths::int[], :provided_graphs::jsonb[], :own::jsonb[], :locations::jsonb[],
+                :vectors::halfvec[], :lengths::int[], :terms::sparsevec[], :keys::text[])
          u(id, ordinal, content, start_offset, end_offset, tokens, page, page_end, slide, sections, path, metadata,
-           head_length, own, place, vector, length, terms, keys)
+           head_length, provided_graph, own, place, vector, length, terms, keys)
 ), chunks as (
   insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
-                     token_count, page, page_end, slide, section_titles, node_path, metadata, table_head_length)
+                     token_count, page, page_end, slide, section_titles, node_path, metadata, table_head_length,
+                     provided_graph)
   select :t::uuid, :kb::uuid, :i::uuid, :d::uuid, :v::int, id, ordinal, content, start_offset, end_offset, tokens,
-         page, page_end, slide, sections, path::int4[], metadata, head_length from made
+         page, page_end, slide, sections, path::int4[], metadata, head_length, provided_graph from made
 ), dense as (
   insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
   select :t::uuid, :i::uuid, :dim::int, :scope::uuid, id, seen, vector from made where vector is not null

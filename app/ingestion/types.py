@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar
 
+from app.documents.provided_graph import NO_PROVIDED_GRAPH, ProvidedGraph
 from app.errors import AppError
 from app.warnings import ServiceWarning
 
@@ -212,6 +213,7 @@ class ChunkDraft:
         table_head: Head of the table that the chunk begins in, which the chunk repeats; None for any other chunk.
         ordinal: Index of an uploaded chunk, which stays the same if another chunk of its document is deleted. None
             means the position among the chunks of the document.
+        provided_graph: Entities and relations that came with the chunk.
     """
 
     text: str
@@ -225,6 +227,7 @@ class ChunkDraft:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     table_head: str | None = None
     ordinal: int | None = None
+    provided_graph: ProvidedGraph = NO_PROVIDED_GRAPH
 
     @property
     def content(self) -> str:

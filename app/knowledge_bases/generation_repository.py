@@ -127,6 +127,7 @@ def _parse_generation(row: Record) -> Generation:
         error=row["error"],
         job_id=row["job_id"],
         was_live=row["was_live"],
+        graph=row["graph"],
     )
 
 
@@ -148,7 +149,8 @@ def _parse_reindex_progress(row: Record) -> ReindexProgress:
 
 
 _SELECT_BUILDING = """
-select id, kb_id, identity, dim, avgdl, settings, error, job_id, retired_at is not null as was_live from search_index
+select id, kb_id, identity, dim, avgdl, settings, error, job_id, retired_at is not null as was_live, graph
+  from search_index
  where tenant_id = :tenant and state = 'building'"""
 _FIND_BUILDING = parse_statement(f"{_SELECT_BUILDING} and kb_id = :kb")
 _FIND_BY_ID = parse_statement(f"{_SELECT_BUILDING} and id = :index")

@@ -1,7 +1,8 @@
 """Settings of new search indexes, and checks of the settings that a caller chooses."""
 
-from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
 from uuid import UUID
 
 from app.db.models.tenant_data import SearchIndex
@@ -18,27 +19,37 @@ from app.source_kinds.clients import SourceClients
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Available models, chunkers, strategies and external services, from which knowledge bases choose."""
+    """Available models, chunkers, strategies, external services and extractors, from which knowledge bases choose."""
 
     embedders: Embedders
     chunkers: Collection[str]
     strategies: Collection[str]
     sources: SourceClients
+    extractor_versions: Mapping[str, str] = field(default_factory=dict)
 
 
 AUTOMATIC_MODEL = "automatic_model"
 """Setting of a live search index whose model no request named, so that the service may choose it by the documents."""
 
 
-def build_index(tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity) -> SearchIndex:
-    """Return an empty live search index for a model."""
+def build_index(
+    tenant_id: UUID, kb_id: UUID, language: str, model: EmbeddingIdentity, graph: dict[str, Any] | None
+) -> SearchIndex:
+    """Return an empty live search index for a model, with the settings of its graph or None."""
     identity = {**asdict(model), "analyzer": get_analyzer_id(language), "k1": K1, "b": B}
     dim = model.dimensions
-    return SearchIndex(tenant_id=tenant_id, kb_id=kb_id, id=generate_id(), identity=identity, dim=dim, state="live")
+    return SearchIndex(
+        tenant_id=tenant_id, kb_id=kb_id, id=generate_id(), identity=identity, dim=dim, state="live", graph=graph
+    )
 
 
 def build_next_index(
-    kb: KnowledgeBaseView, model: EmbeddingIdentity, *, chunking: Chunking, language: str
+    kb: KnowledgeBaseView,
+    model: EmbeddingIdentity,
+    *,
+    chunking: Chunking,
+    language: str,
+    graph: dict[str, Any] | None,
 ) -> SearchIndex:
     """Return the row of the next generation of a knowledge base. It has no documents yet.
 
@@ -47,8 +58,9 @@ def build_next_index(
         model: Identity of the embedding model of the generation.
         chunking: Chunking of the generation.
         language: Language of the generation.
+        graph: Settings of the graph of the generation; None if it gets no graph.
     """
-    index = build_index(kb.row.tenant_id, kb.row.id, language, model)
+    index = build_index(kb.row.tenant_id, kb.row.id, language, model, graph)
     index.state = "building"
     index.avgdl = kb.index.avgdl  # an estimate until the new average is known
     index.settings = {"chunking": asdict(chunking), "language": language}

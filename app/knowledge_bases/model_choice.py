@@ -100,7 +100,7 @@ def _build_index(kb: KnowledgeBaseView, embedder: Embedder) -> SearchIndex:
     chunking = replace(
         kb.chunking, max_tokens=max_tokens, overlap_tokens=min(kb.chunking.overlap_tokens, max_tokens - 1)
     )
-    return build_next_index(kb, embedder.identity, chunking=chunking, language=kb.row.language)
+    return build_next_index(kb, embedder.identity, chunking=chunking, language=kb.row.language, graph=kb.index.graph)
 
 
 # At most ``limit`` documents are read, so that a large knowledge base costs no more than a small one.

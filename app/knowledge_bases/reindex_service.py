@@ -156,7 +156,8 @@ class ReindexService:
         chunking = kb.chunking if options.chunking is None else resolve_chunking(options.chunking, embedder)
         check_chunking(chunking, settings, embedder)
         language = options.language or kb.row.language
-        return build_next_index(kb, embedder.identity, chunking=chunking, language=language)
+        graph = kb.graph.to_index_graph(settings.extractor_versions)
+        return build_next_index(kb, embedder.identity, chunking=chunking, language=language, graph=graph)
 
     def _select_embedder(self, kb: KnowledgeBaseView, options: ReindexOptions) -> Embedder:
         """Return the requested embedder, or by default the live search index's embedder if it is configured."""
@@ -190,5 +191,8 @@ async def _enqueue_build(session: Session, queue: JobQueue, tenant_id: UUID, ind
 
 def _is_same_build(new_index: SearchIndex, building: Generation) -> bool:
     """Return whether two builds have equal settings, compared as JSON because ``True == 1`` in Python."""
-    pair = [[new_index.identity, new_index.settings], [building.identity, building.settings]]
+    pair = [
+        [new_index.identity, new_index.settings, new_index.graph],
+        [building.identity, building.settings, building.graph],
+    ]
     return len({json.dumps(settings, sort_keys=True) for settings in pair}) == 1

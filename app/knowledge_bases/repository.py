@@ -20,9 +20,10 @@ from app.knowledge_bases.types import KnowledgeBaseView
 # ``require_unchanged`` compares.
 _SELECT = """
 select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
-       k.pending_metadata_filter, k.routing, k.created_at, k.updated_at, k.source, k.filter_revision, i.id as index_id,
+       k.pending_metadata_filter, k.routing, k.created_at, k.updated_at, k.source, k.filter_revision, k.graph,
+       i.id as index_id,
        i.identity, i.dim, i.avgdl, i.vector_index, i.skip_reason, i.index_bytes, i.languages,
-       coalesce(i.settings ? 'automatic_model', false) as chooses_model,
+       coalesce(i.settings ? 'automatic_model', false) as chooses_model, i.graph as index_graph,
        concat_ws(' ', k.xmin, k.ctid, i.xmin, i.ctid) as state
   from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
        and k.deleted_at is null"""
@@ -262,4 +263,4 @@ class KnowledgeBaseRepository:
 
 def _parse_view(row: Record) -> KnowledgeBaseView:
     """Return the knowledge base of a row of ``_SELECT``."""
-    return KnowledgeBaseView(StoredKnowledgeBase(*row[:15]), LiveIndex(*row[15:-1]), row_version=row[-1])
+    return KnowledgeBaseView(StoredKnowledgeBase(*row[:16]), LiveIndex(*row[16:-1]), row_version=row[-1])

@@ -380,8 +380,10 @@ async def _insert_knowledge_base(
         source=None if new.source is None else asdict(new.source),
         routing=routing,
         routing_texts=texts,
+        graph=new.graph.to_stored(),
     )
-    index = build_index(repository.tenant_id, row.id, new.language, embedder.identity)
+    index_graph = None if new.source else new.graph.to_index_graph(settings.extractor_versions)
+    index = build_index(repository.tenant_id, row.id, new.language, embedder.identity, index_graph)
     if new.model is None and new.dimensions is None and new.language == AUTO:
         index.settings = {AUTOMATIC_MODEL: True}
     await repository.add(row, index)

@@ -25,6 +25,7 @@ class StoredKnowledgeBase:
     updated_at: datetime
     source: dict[str, Any] | None
     filter_revision: int
+    graph: dict[str, Any]
 
     @property
     def enforced_metadata(self) -> dict[str, Any]:
@@ -57,7 +58,8 @@ class LiveIndex:
     """Search index that searches read and ingestion writes; ``identity`` names the model and settings that made it.
 
     ``languages`` are the languages of its documents, if each document has its own language. ``chooses_model`` says
-    whether the service may choose another model by the language of the first documents.
+    whether the service may choose another model by the language of the first documents. ``graph`` has the settings that
+    built the graph; None if there is no graph.
     """
 
     id: UUID
@@ -69,3 +71,4 @@ class LiveIndex:
     index_bytes: int
     languages: list[str]
     chooses_model: bool = False
+    graph: dict[str, Any] | None = None

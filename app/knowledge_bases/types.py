@@ -11,6 +11,7 @@ from app.errors import ConflictError, InvalidInputError, NotFoundError
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.local_models import find_local_model, is_local
 from app.inference.embedding.model_registry import Embedders
+from app.knowledge_bases.graph_settings import GraphSettings, IndexGraph
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
 from app.lexical.analyzers import list_older_versions, parse_analyzer_version
@@ -118,6 +119,7 @@ class NewKnowledgeBase:
     metadata_filter: dict[str, Any] | None = None
     routing: RoutingSettings = field(default_factory=RoutingSettings)
     source: AnySource | None = None
+    graph: GraphSettings = field(default_factory=GraphSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,7 @@ class Generation:
     error: dict[str, Any] | None
     job_id: UUID | None
     was_live: bool = False
+    graph: dict[str, Any] | None = None
 
     @property
     def analyzer_version(self) -> int:
@@ -250,6 +253,16 @@ class KnowledgeBaseView:
         return Retrieval.from_stored(self.row.retrieval)
 
     @property
+    def graph(self) -> GraphSettings:
+        """Typed form of the stored graph settings."""
+        return GraphSettings(**self.row.graph)
+
+    @property
+    def index_graph(self) -> IndexGraph | None:
+        """Settings that built the graph of the search index; None if it has no graph."""
+        return IndexGraph.from_stored(self.index.graph)
+
+    @property
     def weight(self) -> float:
         """Factor for the scores of hits, in a search over several knowledge bases."""
         return float(self.row.routing.get("scale", 1.0))
@@ -324,19 +337,34 @@ class KnowledgeBaseView:
         older = [get_analyzer_id(self.row.language, version) for version in list_older_versions()]
         return self.index.identity.get("analyzer") in older
 
-    def find_reindex_reason(self, configured: Sequence[EmbeddingIdentity]) -> str | None:
+    def find_reindex_reason(
+        self, configured: Sequence[EmbeddingIdentity], extractor_versions: Mapping[str, str]
+    ) -> str | None:
         """Return a sentence about the reason to reindex, or None.
 
         Args:
             configured: Identities of the configured models.
+            extractor_versions: Versions of the installed extractors of entities by name.
         """
         mismatch = self.find_mismatch(configured)
-        if mismatch is not None or not self.has_older_analyzer:
+        if mismatch is not None:
             return mismatch
+        if not self.has_older_analyzer:
+            return self._find_graph_mismatch(extractor_versions)
         return (
             f"{self._subject} was analyzed by an older version ({self.index.identity['analyzer']!r}, not "
             f"{get_analyzer_id(self.row.language)!r}). It works as before. Reindex it to use the new version."
         )
+
+    def _find_graph_mismatch(self, extractor_versions: Mapping[str, str]) -> str | None:
+        """Return a sentence about graph settings that differ from those that built the search index, or None."""
+        if self.index.graph == self.graph.to_index_graph(extractor_versions):
+            return None
+        if self.index.graph is None:
+            return f"{self._subject} has no graph yet. It works as before. Reindex it to build the graph."
+        if not self.graph.enabled:
+            return f"{self._subject} still has a graph, which its settings switch off. Reindex it to remove the graph."
+        return f"{self._subject} has a graph of other settings. It works as before. Reindex it to apply the settings."
 
     def require_match(self, configured: Sequence[EmbeddingIdentity]) -> None:
         """Raise IndexMismatch if no configured model fits the search index."""

@@ -6,6 +6,17 @@ from typing import IO, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from app.documents.provided_graph import (
+    MAX_ENTITY_COUNT,
+    MAX_ENTITY_NAME_CHARACTERS,
+    MAX_PREDICATE_CHARACTERS,
+    MAX_PROVIDED_ENTITIES,
+    MAX_PROVIDED_RELATIONS,
+    NO_PROVIDED_GRAPH,
+    ProvidedEntity,
+    ProvidedGraph,
+    ProvidedRelation,
+)
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
 from app.errors import InvalidInputError
 from app.filters import check_metadata
@@ -61,6 +72,12 @@ _ScopeId = Annotated[
 _Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARACTERS), AfterValidator(_check_storable)]
 _TableHead = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_CHUNK_CHARACTERS), AfterValidator(_check_storable)
+]
+_EntityName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_ENTITY_NAME_CHARACTERS), AfterValidator(_check_storable)
+]
+_EntityType = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_PREDICATE_CHARACTERS), AfterValidator(_check_storable)
 ]
 _Uri = Annotated[str, StringConstraints(max_length=MAX_URI_LENGTH), AfterValidator(_check_storable)]
 _WarningCode = Annotated[str, AfterValidator(_check_warning_code)]
@@ -184,8 +201,26 @@ class PageRecord(ArchiveRecord):
     lines: Annotated[list[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]], Field(max_length=MAX_PAGE_NUMBERS)]
 
 
+class EntityRecord(ArchiveRecord):
+    """An entity that came with a chunk."""
+
+    name: _EntityName
+    type: _EntityType | None = None
+    count: Annotated[int, Field(ge=1, le=MAX_ENTITY_COUNT)] = 1
+
+
+class RelationRecord(ArchiveRecord):
+    """A relation between two entities that came with a chunk."""
+
+    subject: _EntityName
+    predicate: _EntityType
+    object: _EntityName
+
+
 class ChunkRecord(ArchiveRecord):
     """A chunk: its range of the text and its attributes. ``embedded`` is True if the chunk has a vector.
+
+    ``entities`` and ``relations`` came with the chunk. All other entities are extracted again.
 
     ``table_head`` is the head of the table that the chunk begins inside of, and that its text repeats.
     """
@@ -202,6 +237,17 @@ class ChunkRecord(ArchiveRecord):
     image: _Number | None = None
     table_head: _TableHead | None = None
     embedded: bool = True
+    entities: Annotated[tuple[EntityRecord, ...], Field(max_length=MAX_PROVIDED_ENTITIES)] = ()
+    relations: Annotated[tuple[RelationRecord, ...], Field(max_length=MAX_PROVIDED_RELATIONS)] = ()
+
+    def to_provided_graph(self) -> ProvidedGraph:
+        """Return the entities and relations that came with the chunk."""
+        if not self.entities and not self.relations:
+            return NO_PROVIDED_GRAPH
+        return ProvidedGraph(
+            tuple(ProvidedEntity(entity.name, entity.type, entity.count) for entity in self.entities),
+            tuple(ProvidedRelation(each.subject, each.predicate, each.object) for each in self.relations),
+        )
 
 
 def build_image_name(number: int) -> str:

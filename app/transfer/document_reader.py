@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from app.graph.types import ChunkGraph
 from app.inference.embedding import Embedder
 from app.ingestion.embedding_text import contextualize_chunks
+from app.ingestion.graph_extraction import GraphSource, build_chunk_metadata, extract_graphs
 from app.ingestion.types import ChunkDraft, DocumentTree, LineLayout, TreeNode
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.lexical.languages import build_lexical_entries, resolve_document_language
@@ -48,6 +50,7 @@ class ImportedDocument:
     language: str
     entries: Sequence[LexicalEntry]
     image_by_chunk: Mapping[int, int]
+    graphs: Sequence[ChunkGraph] | None
 
 
 @dataclass(slots=True)
@@ -123,6 +126,7 @@ class DocumentStructure:
                 node_path=chunk.path,
                 metadata={key: value for key, value in chunk.metadata.items() if key not in self.enforced_keys},
                 table_head=chunk.table_head,
+                provided_graph=chunk.to_provided_graph(),
             )
         )
 
@@ -182,7 +186,16 @@ def build_imported_document(
             texts, language=language, index_id=kb.index.id, avgdl=kb.index.avgdl, version=kb.analyzer_version
         ),
         image_by_chunk=structure.image_by_chunk,
+        graphs=extract_graphs(_build_graph_source(record, structure, kb, language), drafts),
     )
+
+
+def _build_graph_source(
+    record: DocumentRecord, structure: DocumentStructure, kb: KnowledgeBaseView, language: str
+) -> GraphSource:
+    enforced_metadata = kb.row.enforced_metadata
+    metadata = build_chunk_metadata({**record.metadata, **enforced_metadata}, structure.drafts, enforced_metadata)
+    return GraphSource(kb.index_graph, record.title, record.source, language, metadata)
 
 
 def _read_vectors(path: Path, chunks: int, unembedded: Collection[int], dimensions: int) -> npt.NDArray[Any]:

@@ -259,6 +259,7 @@ def _encode_chunk(row: Record) -> bytes:
         image=row["image_ordinal"],
         table_head=None if row["table_head_length"] is None else row["content"][: row["table_head_length"]],
         embedded=row["embedding"] is not None,
+        **(row["provided_graph"] or {}),
     ).to_json_line()
 
 

@@ -19,6 +19,7 @@ from app.db.session import Session, TenantDatabase
 from app.db.statements import Record
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.graph_settings import GraphSettings
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.object_store import ObjectMissing, ObjectStore
 from app.settings.environment import find_temporary_directory
@@ -231,6 +232,8 @@ def build_manifest(kb: KnowledgeBaseView) -> ArchiveManifest:
         },
         "routing": asdict(kb.routing),
         "metadata_filter": row.enforced_metadata,
+        # Services before this setting accept archives with its default.
+        "graph": None if kb.graph == GraphSettings() else row.graph,
     }
     return ArchiveManifest(
         format=FORMAT,

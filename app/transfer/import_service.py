@@ -286,6 +286,7 @@ class _DocumentImport:
             vectors=content.vectors,
             unembedded=content.unembedded,
             entries=content.entries,
+            graphs=content.graphs,
             images={chunk_number: by_number[number] for chunk_number, number in content.image_by_chunk.items()},
         )
 

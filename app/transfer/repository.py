@@ -138,7 +138,8 @@ select page, width, height, starts, ends, boxes from document_page
  where tenant_id = :t and document_id = :d and page > :after order by page limit :most""")
 _CHUNKS = parse_statement("""
 select c.content, c.start_offset, c.end_offset, c.token_count, c.page, c.page_end, c.slide, c.section_titles,
-       c.node_path, c.metadata, c.image_ordinal, c.table_head_length, e.embedding
+       c.node_path, c.metadata, c.image_ordinal, c.table_head_length, c.provided_graph,
+       e.embedding
   from (select * from chunk where tenant_id = :t and kb_id = :kb and document_id = :d and version = :v
            and index_id = :i and id = any(:ids::uuid[])) c
   left join lateral (select e.embedding from chunk_embedding e

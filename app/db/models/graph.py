@@ -113,6 +113,7 @@ entity = Table(
         postgresql_ops={"name": "text_pattern_ops"},
         postgresql_where=text("name is not null"),
     ),
+    Index("entity_negative", "tenant_id", "index_id", "key", postgresql_where=text("chunks < 0")),
 )
 # Number of chunks that name an entity and that not every API key may see, like ``private_frequency``.
 private_entity_frequency = Table(

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from app.db.models.base import Base, CreatedAtMixin, TenantOwnedMixin, UpdatedAtMixin
 
 _EMPTY = text("'{}'")
+_GRAPH_SETTINGS = text("""'{"enabled": true, "metadata_keys": [], "extractors": []}'""")
 # Inside DocumentRow, the name `bytes` is a column.
 Digest = bytes
 
@@ -55,6 +56,7 @@ class KnowledgeBaseRow(UpdatedAtMixin, TenantOwnedMixin, Base):
     routing: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
     routing_texts: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_EMPTY)
     enrichment: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    graph: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=_GRAPH_SETTINGS)
 
 
 class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
@@ -241,7 +243,8 @@ class ChunkRow(TenantOwnedMixin, Base):
 
     ``ordinal`` is ``chunk_index`` in the API. If a chunk begins inside a table, ``content`` begins with the head of the
     table and a line break. ``table_head_length`` is the number of characters of that head. ``context_line`` is a line
-    of a chat model, which is embedded and indexed before the text.
+    of a chat model, which is embedded and indexed before the text. ``provided_graph`` has the entities and relations
+    that came with the chunk.
     """
 
     __tablename__ = "chunk"
@@ -279,6 +282,7 @@ class ChunkRow(TenantOwnedMixin, Base):
     attributes: Mapped[dict[str, Any]] = mapped_column("metadata", JSONB, server_default=_EMPTY)
     table_head_length: Mapped[int | None]
     context_line: Mapped[str | None]
+    provided_graph: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
 
     @property
     def table_head(self) -> str | None:

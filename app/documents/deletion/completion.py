@@ -54,6 +54,7 @@ async def complete_document_deletion(
         receipt = await receipts.lock(deletion_id)
         await residue.delete_late_document_rows(documents, excluded_job_id=job_id)
         kb_id = None if receipt is None else receipt.kb_id
+        await residue.merge_subtracted_entities(kb_id)
         remaining = await residue.count_document_rows(kb_id, documents, excluded_job_id=job_id)
         is_complete = await close_receipt(
             receipts, remaining | {"objects": objects, "temporary_files": temporary_files}, deletion_id, job_id

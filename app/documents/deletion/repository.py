@@ -94,7 +94,8 @@ class DeletionRepository:
         """
         values = {"t": self.tenant_id, "kb": kb_id, "ds": list(documents)}
         await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(kb_id)
-        await self.session.fetch_rows(NEGATIVE_DELTAS, values)
+        for subtract_statement in NEGATIVE_DELTAS:
+            await self.session.fetch_rows(subtract_statement, values)
         chunks = await self.session.fetch_row(_REMOVE_CHUNKS, values)
         removed = await self.session.fetch_row(_REMOVE_DOCUMENTS, values)
         assert chunks is not None
@@ -165,7 +166,7 @@ async def count_stored_files(
 
 # Subtracts the chunks from the document frequencies and totals before they are deleted. Each row stores its term keys,
 # so the statement reads the terms from the rows.
-NEGATIVE_DELTAS = parse_statement("""
+_SUBTRACT_TERMS = parse_statement("""
 with deleted as (
   select l.index_id, l.scope_key, l.keys, l.dl from chunk c
     join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
@@ -183,6 +184,27 @@ with deleted as (
 )
 insert into term_document_frequency
 select :t::uuid, index_id, k, -count(*), 0 from deleted, unnest(keys) k group by index_id, k""")
+# The same for the entities of the chunks. A change that subtracts has no name.
+_SUBTRACT_ENTITIES = parse_statement("""
+with deleted as (
+  select e.index_id, e.scope_key, e.keys, e.kinds from chunk c
+    join chunk_entity e on (e.tenant_id, e.index_id, e.chunk_id) = (c.tenant_id, c.index_id, c.id)
+   where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])
+), counts as (
+  select d.index_id, d.scope_key, k.key, -count(*) as chunks,
+         -count(*) filter (where substr(d.kinds, k.position::int, 1) in ('t', 's', 'h')) as titles
+    from deleted d cross join lateral unnest(d.keys) with ordinality k(key, position)
+   group by d.index_id, d.scope_key, k.key
+), private as (
+  insert into private_entity_frequency (tenant_id, index_id, scope_key, key, chunks)
+  select :t::uuid, c.index_id, s.scope_key, c.key, c.chunks
+    from counts c cross join lateral (values (c.scope_key), (all_private_levels())) s(scope_key)
+   where not is_open_level(c.scope_key)
+)
+insert into entity (tenant_id, index_id, key, chunks, titles)
+select :t::uuid, index_id, key, sum(chunks), sum(titles) from counts group by index_id, key""")
+# A transaction that deletes the chunks of documents runs these statements first.
+NEGATIVE_DELTAS = (_SUBTRACT_TERMS, _SUBTRACT_ENTITIES)
 _REMOVE_CHUNKS = parse_statement("""
 with deleted as (
   delete from chunk where tenant_id = :t and kb_id = :kb and document_id = any(:ds::uuid[]) returning index_id

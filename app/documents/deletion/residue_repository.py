@@ -20,7 +20,7 @@ RETAINED_NUMBERS = frozenset(
     {"chat", "embedding_usage", "enrichment_usage", "key_usage", "row_allowance", "tenant_usage", "usage_day"}
 )
 # Sums over a knowledge base. Deleted documents were subtracted from them.
-RETAINED_SUMS = frozenset({"term_document_frequency", "index_totals", "private_frequency"})
+RETAINED_SUMS = frozenset({"term_document_frequency", "index_totals", "private_frequency", "private_entity_frequency"})
 # Deliveries of webhooks, retained for 30 days: ids, statuses, names of knowledge bases.
 RETAINED_DELIVERIES = frozenset({"webhook_delivery"})
 # Stored files. Documents are made from them, and the files are retained. The receipt counts them.
@@ -87,6 +87,21 @@ class ResidueRepository:
             _REMOVE_JOBS, {"t": self.tenant_id, "ds": list(documents), "job": excluded_job_id}
         )
 
+    async def merge_subtracted_entities(self, kb_id: UUID | None) -> None:
+        """Merge the counts of entities that lost chunks, so that names without a chunk disappear.
+
+        The merge waits for index maintenance and for other merges of the knowledge base.
+
+        Args:
+            kb_id: The knowledge base of deleted documents.
+        """
+        values = {"t": self.tenant_id, "kb": kb_id}
+        if await self.session.fetch_row(_HAS_SUBTRACTED_ENTITIES, values) is None:
+            return
+        indexes = await self.session.fetch_rows(_LOCK_INDEXES, values)
+        for index in indexes:
+            await self.session.fetch_rows(_MERGE_SUBTRACTED_ENTITIES, {"t": self.tenant_id, "i": index["id"]})
+
     async def delete_late_knowledge_base_rows(
         self, kb_id: UUID, indexes: Sequence[UUID], *, excluded_job_id: UUID
     ) -> None:
@@ -120,6 +135,8 @@ def build_document_count(table: str, columns: Columns) -> str | None:
     """
     if table in RETAINED_LOGS:
         return None
+    if table == "entity":
+        return _COUNT_LOST_ENTITIES
     if table == "document":
         return _build_count(table, "x.id = any(:ds::uuid[])")
     if table == "job":
@@ -191,6 +208,30 @@ select '{table}' as name, count(*) as rows from chunk c
  cross join lateral (select from {table} y
                       where y.tenant_id = c.tenant_id and y.index_id = c.index_id and y.chunk_id = c.id offset 0) x
  where c.tenant_id = :t::uuid and c.kb_id = :kb::uuid and c.document_id = any(:ds::uuid[])"""
+# Entities do not name documents. A name remains if it is stored, although no chunk has the entity any more.
+_COUNT_LOST_ENTITIES = """
+select 'entity' as name, count(*) as rows
+  from (select distinct n.index_id, n.key from search_index i
+          join entity n on n.tenant_id = i.tenant_id and n.index_id = i.id and n.chunks < 0
+         where i.tenant_id = :t::uuid and i.kb_id = :kb::uuid and cardinality(:ds::uuid[]) > 0) k
+  join entity x on x.tenant_id = :t::uuid and x.index_id = k.index_id and x.key = k.key and x.name is not null
+ where (select sum(s.chunks) from entity s
+         where s.tenant_id = :t::uuid and s.index_id = k.index_id and s.key = k.key) <= 0"""
+_HAS_SUBTRACTED_ENTITIES = parse_statement("""
+select 1 from search_index i join entity n on n.tenant_id = i.tenant_id and n.index_id = i.id and n.chunks < 0
+ where i.tenant_id = :t and i.kb_id = :kb limit 1""")
+_LOCK_INDEXES = parse_statement("""
+select id from search_index where tenant_id = :t and kb_id = :kb order by id for no key update""")
+_MERGE_SUBTRACTED_ENTITIES = parse_statement("""
+with removed as (
+  delete from entity
+   where tenant_id = :t and index_id = :i
+     and key = any(array(select key from entity where tenant_id = :t and index_id = :i and chunks < 0))
+  returning key, chunks, titles, name
+)
+insert into entity (tenant_id, index_id, key, chunks, titles, name)
+select :t, :i, key, sum(chunks), sum(titles), case when sum(chunks) > 0 then max(name collate "C") end
+  from removed group by key having sum(chunks) <> 0 or sum(titles) <> 0""")
 LIST_TENANT_TABLES = parse_statement("""
 select c.relname::text as name, array_agg(a.attname::text) as columns
   from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped

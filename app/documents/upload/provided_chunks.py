@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 
+from app.documents.provided_graph import ProvidedGraph
 from app.documents.types import ProvidedChunk
 from app.errors import InvalidInputError
 from app.inference.embedding import EmbeddingIdentity
@@ -58,6 +59,7 @@ def _encode_chunk(chunk: ProvidedChunk, model_entry: Mapping[str, object], exclu
         field.name: getattr(chunk, field.name) for field in fields(chunk)
     }  # ``asdict`` would copy each number of a vector
     metadata = {key: value for key, value in chunk.metadata.items() if key not in excluded_keys}
+    values["graph"] = chunk.graph.to_stored()
     return json.dumps({**values, "metadata": metadata, **model_entry}, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -125,5 +127,6 @@ def decode_chunks(body: bytes, *, model: EmbeddingIdentity) -> dict[int, Provide
             continue
         if item.pop(_MODEL_KEY, None) != current_model:
             item["vector"] = None
+        item["graph"] = ProvidedGraph.from_stored(item.get("graph"))
         chunks[ordinal] = ProvidedChunk(**{**item, "section_titles": tuple(item["section_titles"])})
     return chunks

@@ -1,9 +1,11 @@
 """Add a document to the next generation of its search index, from its stored text, without parsing its file again."""
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 from uuid import UUID
 
 from app.db.models.images import DocumentImage
@@ -23,16 +25,18 @@ from app.ingestion.embedding import (
     record_usage_on_failure,
 )
 from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
+from app.ingestion.graph_extraction import GraphSource, extract_graphs
 from app.ingestion.images.description import find_draft_images, load_image
 from app.ingestion.images.image_embedding import DocumentImageEmbedder, ImageSource, derive_image_checkpoint_key
 from app.ingestion.parsers.toolkit.image_transport import MAX_IMAGE_BYTES
 from app.ingestion.progress import IngestionProgress
 from app.ingestion.reindex.repository import RebuildingRepository, StoredDocument
 from app.ingestion.reindex.stored_tree import CHUNKER_NODE_KINDS, assign_images, assign_topic_paths, restore_tree
-from app.ingestion.repository import IndexedDocument, IndexLocation, IngestionRepository
+from app.ingestion.repository import IndexedDocument, IndexLocation, IngestionRepository, StoredMetadata
 from app.ingestion.tree import walk_nodes
-from app.ingestion.types import ChunkDraft, ChunkTooLong, DocumentTree, NodeKind, NoTextFound
+from app.ingestion.types import MAX_CHUNKS, ChunkDraft, ChunkTooLong, DocumentTree, NodeKind, NoTextFound
 from app.knowledge_bases.generation_repository import GenerationRepository
+from app.knowledge_bases.graph_settings import IndexGraph
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import Generation, IndexMismatch
 from app.lexical.languages import AUTO, build_lexical_entries, check_term_limit, resolve_document_language
@@ -91,6 +95,8 @@ class DocumentRebuilder:
             if await GenerationRepository(session, db.tenant_id).find(generation.id) is None:
                 return
             provided = await _load_provided_chunks(repository, stored, embedder) if stored.has_provided_chunks else None
+            needs_metadata = _has_metadata_entities(generation)
+            metadata = await repository.load_live_metadata(stored, MAX_CHUNKS) if needs_metadata else None
             image_rows = (
                 await _load_image_rows(session, db.tenant_id, stored) if embedder.image_embedder is not None else []
             )
@@ -101,8 +107,9 @@ class DocumentRebuilder:
         embedded = await self._embed_chunks(db, stored, chunked, image_rows, embedder)
         async with record_usage_on_failure(db, embedder, embedded.unrecorded_usage):
             indexed = await asyncio.to_thread(_build_indexed_document, stored, generation, chunked, embedded)
+            indexed = await asyncio.to_thread(_add_graphs, stored, generation, indexed, metadata)
             async with db.transaction() as session:
-                await _store_in_generation(session, db.tenant_id, generation, stored, indexed)
+                await _store_in_generation(session, db.tenant_id, generation, stored, indexed, metadata)
                 # Delete the checkpoints also if another worker has added the document, because nothing deletes them
                 # later.
                 repository = RebuildingRepository(session, db.tenant_id, generation.kb_id)
@@ -220,8 +227,39 @@ def _build_indexed_document(
     )
 
 
+def _has_metadata_entities(generation: Generation) -> bool:
+    settings = IndexGraph.from_stored(generation.graph)
+    return settings is not None and bool(settings.metadata_keys)
+
+
+def _is_same_metadata(metadata: StoredMetadata, former: StoredMetadata | None, chunks: int) -> bool:
+    return former is not None and (metadata.document_metadata, metadata.chunk_metadata[:chunks]) == (
+        former.document_metadata,
+        former.chunk_metadata[:chunks],
+    )
+
+
+def _add_graphs(
+    stored: StoredDocument, generation: Generation, indexed: IndexedDocument, metadata: StoredMetadata | None
+) -> IndexedDocument:
+    """Return the document with the entities of its chunks, if the generation has a graph."""
+    settings = IndexGraph.from_stored(generation.graph)
+    maps: list[dict[str, Any]] = []
+    if settings is not None and settings.metadata_keys and metadata is not None:
+        document_metadata = json.loads(metadata.document_metadata)
+        chunk_metadata = [*metadata.chunk_metadata, *[None] * len(indexed.drafts)][: len(indexed.drafts)]
+        maps = [document_metadata if text is None else json.loads(text) for text in chunk_metadata]
+    source = GraphSource(settings, stored.title, stored.source, indexed.language, maps)
+    return replace(indexed, graphs=extract_graphs(source, indexed.drafts))
+
+
 async def _store_in_generation(
-    session: Session, tenant_id: UUID, generation: Generation, stored: StoredDocument, indexed: IndexedDocument
+    session: Session,
+    tenant_id: UUID,
+    generation: Generation,
+    stored: StoredDocument,
+    indexed: IndexedDocument,
+    former_metadata: StoredMetadata | None,
 ) -> None:
     """Store the document, unless it was replaced, is in the generation already, or the build was cancelled."""
     repository = RebuildingRepository(session, tenant_id, generation.kb_id)
@@ -234,6 +272,8 @@ async def _store_in_generation(
         return
     if stored.has_provided_chunks:  # a metadata backfill may have changed the metadata of the uploaded chunks
         indexed = replace(indexed, drafts=await repository.load_live_drafts(stored))
+    if _has_metadata_entities(generation) and not _is_same_metadata(metadata, former_metadata, len(indexed.drafts)):
+        indexed = await asyncio.to_thread(_add_graphs, stored, generation, indexed, metadata)
     indexed = indexed.recompute_weights(generation.avgdl, locked_indexes[generation.id].avgdl)
     nodes = list(walk_nodes(indexed.tree.root))
     ids = {node.path: build_node_id(stored.id, stored.version, node.path) for node in nodes}

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
+from app.documents.provided_graph import ProvidedGraph
 from app.documents.types import CHUNKS_TYPE, build_chunk_id
 from app.ingestion.reindex.stored_tree import ImageRange, StoredNode
 from app.ingestion.repository import StoredMetadata
@@ -199,6 +200,7 @@ def _parse_draft(row: Record) -> ChunkDraft:
         metadata=row["metadata"],
         ordinal=row["ordinal"],
         table_head=None if head_length is None else content[:head_length],
+        provided_graph=ProvidedGraph.from_stored(row["provided_graph"]),
     )
 
 

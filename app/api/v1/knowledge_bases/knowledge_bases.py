@@ -42,7 +42,10 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
         resources: Resources of the process, for the configured models.
     """
     row, identity = view.row, view.index.identity
-    reindex_reason = None if row.source else view.find_reindex_reason(resources.embedders.identities)
+    extractor_versions = resources.index_settings.extractor_versions
+    reindex_reason = (
+        None if row.source else view.find_reindex_reason(resources.embedders.identities, extractor_versions)
+    )
     return {
         "id": encode_id("kb", row.id),
         "name": row.name,
