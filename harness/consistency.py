@@ -35,6 +35,43 @@ CONSISTENCY_CHECKS = {
         select * from expected w full join stored t on t.index_id = w.index_id and t.scope_key = w.scope_key
            and t.key is not distinct from w.key
          where t.n is distinct from w.n""",
+    "entities": """
+        with expected as (
+          select e.index_id, k.key, count(*) chunks,
+                 count(*) filter (where substr(e.kinds, k.n::int, 1) in ('t', 's', 'h')) titles
+            from chunk_entity e, unnest(e.keys) with ordinality k(key, n) group by 1, 2
+        ), stored as (
+          select index_id, key, sum(chunks) chunks, sum(titles) titles, max(name) as name from entity group by 1, 2
+          having sum(chunks) <> 0 or sum(titles) <> 0
+        )
+        select * from expected w full join stored t on t.index_id = w.index_id and t.key = w.key
+         where t.chunks is distinct from w.chunks or t.titles is distinct from w.titles or t.name is null""",
+    "private entity frequencies": """
+        with counted as (
+          select e.index_id, e.scope_key, k.key, count(*) n from chunk_entity e, unnest(e.keys) k(key)
+           where not is_open_level(e.scope_key) group by 1, 2, 3
+        ), expected as (
+          select index_id, s.scope_key, key, sum(n) n
+            from counted c cross join lateral (values (c.scope_key), (all_private_levels())) s(scope_key)
+           group by 1, 2, 3
+        ), stored as (
+          select index_id, scope_key, key, sum(chunks) n from private_entity_frequency group by 1, 2, 3
+          having sum(chunks) <> 0
+        )
+        select * from expected w
+          full join stored t on t.index_id = w.index_id and t.scope_key = w.scope_key and t.key = w.key
+         where t.n is distinct from w.n""",
+    "entities of chunks": """
+        select e.chunk_id from chunk_entity e
+          join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (e.tenant_id, e.index_id, e.chunk_id)
+          join search_index i on (i.tenant_id, i.id) = (e.tenant_id, e.index_id)
+         where l.scope_key <> e.scope_key or i.graph is null or cardinality(e.keys) <> cardinality(e.counts)
+            or cardinality(e.keys) <> cardinality(e.names) or cardinality(e.keys) <> length(e.kinds)
+            or e.keys <> array(select distinct k from unnest(e.keys) k order by k)""",
+    "relations": """
+        select r.chunk_id, r.ordinal from relation r
+          left join chunk_entity e on (e.tenant_id, e.index_id, e.chunk_id) = (r.tenant_id, r.index_id, r.chunk_id)
+         where e.chunk_id is null or not e.keys @> array[r.subject_key, r.object_key]""",
     "greatest weights": f"{MAX_WEIGHTS_SQL} where b.weight > a.max_weight",
     "totals": """
         select coalesce(a.index_id, b.index_id), a.chunks, b.chunks, a.tokens, b.tokens

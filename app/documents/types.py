@@ -117,8 +117,8 @@ class DocumentFields:
 class ProvidedChunk:
     """A chunk that the caller provides instead of a file.
 
-    ``graph`` has entities and relations of the chunk. ``page`` counts from 1. ``vector`` is an embedding by the knowledge base's model; without it, ingestion computes
-    one.
+    ``page`` counts from 1. ``vector`` is an embedding by the knowledge base's model; without it, ingestion computes
+    one. ``graph`` has entities and relations of the chunk.
     """
 
     text: str

@@ -1,8 +1,7 @@
 """Extraction of the entities and relations of a document's chunks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from app.documents.provided_graph import ProvidedGraph
 from app.graph.extraction.extractor import ChunkText, extract_mentions

@@ -99,9 +99,9 @@ class IndexRepository:
     async def merge_deltas(self) -> None:
         """Merge the append-only rows of the totals, and of the frequencies of terms and entities.
 
-        Frequencies of the search index and of each scope are merged when there are more than twice as many rows as keys. On average each row is therefore
-        rewritten about twice, for any size of the index. Writers continue: a row that this transaction does not see
-        stays.
+        Frequencies of the search index and of each scope are merged when there are more than twice as many rows as
+        keys. On average each row is therefore rewritten about twice, for any size of the index. Writers continue: a row
+        that this transaction does not see stays.
         """
         for count_statement, merge_statement in _FREQUENCY_STATEMENTS:
             counted = await self.session.fetch_row(count_statement, self._params)

@@ -1,8 +1,8 @@
 """The ingestion pipeline of a document: fetch → parse → build the tree → chunk → embed → store."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from uuid import UUID
@@ -19,6 +19,7 @@ from app.inference.embedding.model_registry import Embedders
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document, create_chunk_tools
+from app.ingestion.current_metadata import apply_current_metadata, build_graph_source
 from app.ingestion.embedding import (
     EmbeddedChunks,
     TokenUsage,
@@ -28,7 +29,7 @@ from app.ingestion.embedding import (
     record_usage_on_failure,
 )
 from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
-from app.ingestion.graph_extraction import GraphSource, build_chunk_metadata, extract_graphs
+from app.ingestion.graph_extraction import extract_graphs
 from app.ingestion.images.description import ImageDescriber, find_draft_images, store_images
 from app.ingestion.images.image_embedding import DocumentImageEmbedder, create_in_memory_sources
 from app.ingestion.loss import measure_loss
@@ -218,7 +219,7 @@ class IngestionPipeline:
     ) -> IndexedDocument:
         language, entries = await asyncio.to_thread(_build_lexical_entries, kb, chunked)
         language_warnings = await asyncio.to_thread(self._list_language_warnings, kb, chunked)
-        graph_source = _build_graph_source(document, kb, chunked, language)
+        graph_source = build_graph_source(document, kb, chunked, language)
         graphs = await asyncio.to_thread(extract_graphs, graph_source, chunked.drafts)
         image_rows = await store_images(self.objects, document, chunked.images) if chunked.images else {}
         return IndexedDocument(
@@ -263,14 +264,8 @@ class IngestionPipeline:
             if kb.index.id not in locked_indexes:
                 raise IndexMismatch(REINDEXED_MESSAGE)
             indexed = indexed.recompute_weights(kb.index.avgdl, locked_indexes[kb.index.id].avgdl)
-            enforced_metadata = kb.row.enforced_metadata
-            if any(draft.metadata for draft in indexed.drafts):
-                current_kb = await KnowledgeBaseRepository(session, db.tenant_id).find(document.kb_id)
-                enforced_metadata = current_kb.row.enforced_metadata if current_kb else {}
-                indexed = _drop_enforced_metadata(indexed, enforced_metadata)
             document.title = document.title or indexed.title
-            if _has_other_metadata(document, pending.document, kb, enforced_metadata):
-                indexed = await asyncio.to_thread(_extract_graphs_again, document, kb, indexed, enforced_metadata)
+            indexed = await apply_current_metadata(session, document, pending.document, kb, indexed)
             repository = IngestionRepository(session, db.tenant_id)
             await repository.replace_document(document, indexed, index_id=kb.index.id, dim=kb.index.dim)
             image_rows = {row.ordinal: row for row in indexed.images.values()}
@@ -357,48 +352,9 @@ def _has_language_warning(indexed: IndexedDocument) -> bool:
     return any(warning.code == WarningCode.LANGUAGE_NOT_SUPPORTED for warning in indexed.warnings)
 
 
-def _drop_enforced_metadata(indexed: IndexedDocument, enforced_metadata: Mapping[str, object]) -> IndexedDocument:
-    """Drop chunk metadata that the knowledge base enforces; the enforced metadata may be newer than the upload."""
-    drafts = [
-        replace(draft, metadata={key: value for key, value in draft.metadata.items() if key not in enforced_metadata})
-        for draft in indexed.drafts
-    ]
-    return replace(indexed, drafts=drafts)
-
-
 def _detect_language(kb: KnowledgeBaseView, parsed: ParsedDocument) -> str:
     """Return the language of the document, in which the vision model describes its images."""
     return resolve_document_language(kb.row.language, "\n".join(block.text for block in parsed.blocks))
-
-
-def _build_graph_source(
-    document: DocumentRow, kb: KnowledgeBaseView, chunked: ChunkedDocument, language: str
-) -> GraphSource:
-    settings = kb.index_graph
-    metadata = (
-        build_chunk_metadata(document.attributes, chunked.drafts, kb.row.enforced_metadata)
-        if settings is not None and settings.metadata_keys
-        else ()
-    )
-    return GraphSource(settings, document.title or chunked.title, document.source, language, metadata)
-
-
-def _has_other_metadata(
-    document: DocumentRow, former: DocumentRow, kb: KnowledgeBaseView, enforced_metadata: Mapping[str, object]
-) -> bool:
-    """Return whether metadata that are entities changed since the entities were extracted."""
-    settings = kb.index_graph
-    if settings is None or not settings.metadata_keys:
-        return False
-    return document.attributes != former.attributes or enforced_metadata != kb.row.enforced_metadata
-
-
-def _extract_graphs_again(
-    document: DocumentRow, kb: KnowledgeBaseView, indexed: IndexedDocument, enforced_metadata: Mapping[str, object]
-) -> IndexedDocument:
-    metadata = build_chunk_metadata(document.attributes, indexed.drafts, enforced_metadata)
-    source = GraphSource(kb.index_graph, document.title, document.source, indexed.language, metadata)
-    return replace(indexed, graphs=extract_graphs(source, indexed.drafts))
 
 
 def _check_term_limit(kb: KnowledgeBaseView, chunked: ChunkedDocument) -> None:

@@ -17,9 +17,9 @@ from app.audit.types import AuditAction, AuditEvent
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
 from app.db.statements import Record
+from app.knowledge_bases.graph_settings import GraphSettings
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
-from app.knowledge_bases.graph_settings import GraphSettings
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.object_store import ObjectMissing, ObjectStore
 from app.settings.environment import find_temporary_directory

@@ -62,6 +62,7 @@ def view(site: SiteSearchServer, number: int = 1, **response: str) -> KnowledgeB
         updated_at=now,
         source=source,
         filter_revision=0,
+        graph={},
     )
     index = LiveIndex(
         id=UUID(int=number),
