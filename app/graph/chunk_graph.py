@@ -9,7 +9,7 @@ from app.graph.extraction.names import normalize_name
 from app.graph.extraction.types import EntityMention
 from app.graph.types import ChunkGraph, RelationMention
 
-GIVEN = "given"
+PROVIDED_METHOD = "given"
 
 
 def extract_chunk_graph(chunk: ChunkText, provided: ProvidedGraph, *, metadata_keys: Sequence[str]) -> ChunkGraph:
@@ -51,5 +51,5 @@ def _list_provided_relations(provided: ProvidedGraph, key_texts: set[str]) -> li
     for relation in provided.relations:
         subject, object_ = normalize_name(relation.subject), normalize_name(relation.object)
         if subject in key_texts and object_ in key_texts:
-            relations[RelationMention(subject, object_, relation.predicate, GIVEN)] = None
+            relations[RelationMention(subject, object_, relation.predicate, PROVIDED_METHOD)] = None
     return list(relations)

@@ -104,20 +104,20 @@ def _to_rows(kb_id: UUID, chunk_ids: Sequence[UUID], graphs: Sequence[ChunkGraph
 
 
 def _to_relation_rows(kb_id: UUID, chunk_ids: Sequence[UUID], graphs: Sequence[ChunkGraph]) -> dict[str, Any]:
-    found = [
+    placed_relations = [
         (chunk_id, ordinal, relation)
         for chunk_id, graph in zip(chunk_ids, graphs, strict=True)
         for ordinal, relation in enumerate(graph.relations)
     ]
     return {
-        "ids": [chunk_id for chunk_id, _, _ in found],
-        "ordinals": [ordinal for _, ordinal, _ in found],
-        "subjects": [compute_entity_key(kb_id, relation.subject_text) for _, _, relation in found],
-        "objects": [compute_entity_key(kb_id, relation.object_text) for _, _, relation in found],
-        "predicates": [relation.predicate for _, _, relation in found],
-        "starts": [relation.start for _, _, relation in found],
-        "ends": [relation.end for _, _, relation in found],
-        "methods": [relation.method for _, _, relation in found],
+        "ids": [chunk_id for chunk_id, _, _ in placed_relations],
+        "ordinals": [ordinal for _, ordinal, _ in placed_relations],
+        "subjects": [compute_entity_key(kb_id, relation.subject_text) for _, _, relation in placed_relations],
+        "objects": [compute_entity_key(kb_id, relation.object_text) for _, _, relation in placed_relations],
+        "predicates": [relation.predicate for _, _, relation in placed_relations],
+        "starts": [relation.start for _, _, relation in placed_relations],
+        "ends": [relation.end for _, _, relation in placed_relations],
+        "methods": [relation.method for _, _, relation in placed_relations],
     }
 
 

@@ -233,7 +233,7 @@ def build_manifest(kb: KnowledgeBaseView) -> ArchiveManifest:
         "routing": asdict(kb.routing),
         "metadata_filter": row.enforced_metadata,
         # Services before this setting accept archives with its default.
-        "graph": None if kb.graph == GraphSettings() else row.graph,
+        "graph": None if row.graph == GraphSettings().to_stored() else row.graph,
     }
     return ArchiveManifest(
         format=FORMAT,

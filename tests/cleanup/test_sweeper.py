@@ -25,7 +25,7 @@ HOUR = timedelta(hours=1)
 async def empty(workshop: Workshop) -> None:
     await workshop.owner.execute(
         "delete from tenant where id <> system_tenant(); delete from job; delete from deletion; "
-        "delete from term_document_frequency; delete from index_totals"
+        "delete from term_document_frequency; delete from index_totals; delete from entity"
     )
     for key in await stored(workshop):
         await workshop.resources.objects.delete(key)

@@ -23,7 +23,8 @@ NOWHERE = "http://127.0.0.1:9/"
 async def services(workshop: Workshop) -> AsyncIterator[TenantServices]:
     yield await workshop.new_tenant()
     await workshop.owner.execute(
-        "delete from tenant where id <> system_tenant(); delete from term_document_frequency; delete from index_totals"
+        "delete from tenant where id <> system_tenant(); delete from term_document_frequency;"
+        " delete from index_totals; delete from entity"
     )
 
 

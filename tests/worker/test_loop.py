@@ -46,7 +46,8 @@ async def calm(workshop: Workshop) -> AsyncIterator[None]:
     workshop.endpoint.reset()
     workshop.endpoint.latency_seconds = 0.0
     await workshop.owner.execute(
-        "delete from tenant where id <> system_tenant(); delete from term_document_frequency; delete from index_totals"
+        "delete from tenant where id <> system_tenant(); delete from term_document_frequency;"
+        " delete from index_totals; delete from entity"
     )
 
 

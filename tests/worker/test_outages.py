@@ -20,7 +20,7 @@ async def workshop(database: DatabaseUrls, tmp_path_factory: pytest.TempPathFact
         yield opened
         await opened.owner.execute(
             "delete from tenant where id <> system_tenant();"
-            " delete from term_document_frequency; delete from index_totals"
+            " delete from term_document_frequency; delete from index_totals; delete from entity"
         )
 
 

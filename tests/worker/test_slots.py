@@ -19,7 +19,10 @@ from tests.ingestion.workshop import Workshop, add_text, open_workshop, until
 SLEEPY = {**PARSERS, "text/plain": ParserSpec("text/plain", ("txt",), "tests.ingestion.parsers.misbehaving")}
 SHORT = "attempt nothing"
 SLICE = 64
-FORGET = "delete from tenant where id <> system_tenant(); delete from term_document_frequency; delete from index_totals"
+FORGET = (
+    "delete from tenant where id <> system_tenant(); delete from term_document_frequency;"
+    " delete from index_totals; delete from entity"
+)
 
 
 @pytest.fixture
