@@ -50,7 +50,8 @@ class DocumentChunkRepository:
         """Delete the chunks of a document in all search indexes, and add a warning to the document."""
         values = self._build_params(document)
         await KnowledgeBaseRepository(self.session, self.tenant_id).lock_indexes(document.kb_id)
-        await self.session.fetch_rows(NEGATIVE_DELTAS, {**values, "ds": [document.id]})
+        for subtract_statement in NEGATIVE_DELTAS:
+            await self.session.fetch_rows(subtract_statement, {**values, "ds": [document.id]})
         await self.session.fetch_rows(_DELETE_CHUNKS, values)
         warning = {"warning": json.dumps([CHUNKS_DELETED.to_json()]), "code": CHUNKS_DELETED.code}
         await self.session.fetch_rows(_MARK_WITHOUT_CHUNKS, {**values, **warning})
