@@ -1,7 +1,6 @@
 """Store the nodes, chunks and search rows of a document in one transaction."""
 
 import json
-import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -9,7 +8,7 @@ from typing import Any, Self
 from uuid import UUID
 
 import numpy as np
-from pgvector import HalfVector, SparseVector
+from pgvector import HalfVector
 
 from app.db.models.images import DocumentImage
 from app.db.models.tenant_data import DocumentRow
@@ -23,9 +22,10 @@ from app.graph.types import ChunkGraph
 from app.ids import encode_id
 from app.inference.embedding import Vectors
 from app.ingestion.injection_flags import detect_prompt_injection
+from app.ingestion.term_vector import TermVector
 from app.ingestion.tree import walk_nodes
 from app.ingestion.types import ChunkDraft, DocumentTree, LineLayout, TreeNode
-from app.lexical.weights import DIMENSIONS, LexicalEntry, recompute_entry_weights
+from app.lexical.weights import LexicalEntry, recompute_entry_weights
 from app.warnings import ServiceWarning
 
 _encode_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -211,19 +211,6 @@ class IngestionRepository:
         await self.session.fetch_rows(_ADD_NODES, {"t": self.tenant_id, "d": document_id, **params})
 
 
-class _TermVector(SparseVector):
-    """Term weights of a chunk as a database parameter. Packing needs no sorting: ``LexicalEntry`` sorts the terms."""
-
-    def __init__(self, entry: LexicalEntry) -> None:
-        self._entry = entry
-
-    def to_binary(self) -> bytes:
-        """Pack the binary format of a sparse vector that pgvector receives."""
-        entry = self._entry
-        count = len(entry.term_ids)
-        return struct.pack(f">iii{count}i{count}f", DIMENSIONS, count, 0, *entry.term_ids, *entry.weights)
-
-
 def _to_node_params(nodes: Sequence[TreeNode], node_ids: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
     return {
         "ids": [node_ids[node.path] for node in nodes],
@@ -292,7 +279,7 @@ def _to_search_params(
             for position, half_vector in enumerate(half_vectors, start=batch.start)
         ],
         "lengths": [entry.length for entry in entries],
-        "terms": [_TermVector(entry) for entry in entries],
+        "terms": [TermVector(entry) for entry in entries],
         "keys": [_format_array(entry.keys) for entry in entries],
     }
 

@@ -391,10 +391,7 @@ async def _insert_knowledge_base(
 
 
 async def _reload_view(repository: KnowledgeBaseRepository, kb_id: UUID) -> KnowledgeBaseView:
-    """Return a knowledge base after a write in this transaction, with defaults set by the database.
-
-    Raises KnowledgeBaseNotFound.
-    """
+    """Return a knowledge base after a write in this transaction. Raises KnowledgeBaseNotFound."""
     view = await repository.find(kb_id)
     if view is None:  # another request deleted it before this transaction wrote to it
         raise KnowledgeBaseNotFound
