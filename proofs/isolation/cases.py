@@ -87,12 +87,18 @@ SCOPED_SEARCHES = (
 )
 FILTERED_SEARCH = RequestTemplate(json={**QUERY_BODY, "filter": {"$document_id": "<document>"}})
 ANSWER_BODY = {**QUERY_BODY, "stream": False}
+CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
+AGENT_FIELDS = {"agent_id": "<agent_id>", "session_id": "<chat_id>"}
+AGENT_CONVERSATION = {**CONVERSATION, **AGENT_FIELDS}
 ANSWER_TEMPLATES = tuple(
     RequestTemplate(json={**ANSWER_BODY, **template.json})
-    for template in (RequestTemplate(json=QUERY_BODY), FILTERED_SEARCH, *SCOPED_SEARCHES)
+    for template in (
+        RequestTemplate(json=QUERY_BODY),
+        FILTERED_SEARCH,
+        *SCOPED_SEARCHES,
+        RequestTemplate(json=AGENT_FIELDS),
+    )
 )
-CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
-AGENT_CONVERSATION = {**CONVERSATION, "agent_id": "<agent_id>", "session_id": "<chat_id>"}
 KB = "/v1/knowledge-bases/{kb}"
 MCP = "POST /mcp"
 DIFY = "POST /dify/retrieval"
@@ -322,7 +328,8 @@ class EndpointCase:
     @property
     def is_agent_bound(self) -> bool:
         """Whether the settings of an agent apply. They apply to every API key of the tenant."""
-        return self.endpoint.path.endswith("agent-search") and "agent_id" in self.fields
+        names_agent = isinstance(self.template.json, dict) and "agent_id" in self.template.json
+        return self.endpoint.path.endswith(("agent-search", "answer")) and names_agent
 
     @property
     def is_operator_only(self) -> bool:

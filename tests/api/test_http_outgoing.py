@@ -23,11 +23,12 @@ CLIENTS = {
 }  # fmt: skip
 ALLOWED = {
     "cli": {"socket", "httpx2"},
-    "db": {"asyncpg"},
+    "db": {"asyncpg", "ssl"},  # ssl: connections to the operator's list of foreign databases
     "embedded_postgres": {"socket"},
     "http_sources": {"httpx2", "socket", "ssl"},
     "inference": {"httpx2", "openai"},
     "object_store": {"boto3", "botocore", "s3transfer"},
+    "source_kinds": {"httpx2"},  # sends to the operator's list of sources
     "sandbox": {"socket"},  # socket pairs between the service and its child processes
     "tenants": {"httpx2"},
     "webhooks": {"httpx2", "socket", "ssl"},

@@ -26,7 +26,7 @@ def test_create_knowledge_base_with_name_only_has_defaults(tenant: Tenant) -> No
     assert (made["language"], made["metadata_filter"], made["title"], made["description"]) == (
         "english",
         {},
-        None,
+        "handbook",
         None,
     )
     assert (made["document_count"], made["chunk_count"]) == (0, 0)

@@ -46,6 +46,10 @@ UPLOAD_CODES = (
     "empty", "quota_exceeded", "no_document_store", "index_mismatch", "unsupported_media_type", "upload_conflict",
     "encrypted", "object_store_unavailable", "temp_disk_full",
 )  # fmt: skip
+CHUNK_CHANGE_CODES = (
+    "chunks_not_provided", "document_in_progress", "shared_document", "duplicate_identity", "object_missing",
+    *UPLOAD_CODES,
+)  # fmt: skip
 OBJECT_CODES = ("object_missing", "object_store_unavailable")
 TRANSFER_CODES = ("too_many_transfers", "transfers_busy", "object_store_unavailable", "temp_disk_full")
 
@@ -66,6 +70,7 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "create_vector_store_file": ("file_not_found", *UPLOAD_CODES),
     "create_vector_store_file_batch": ("file_not_found", *UPLOAD_CODES),
     "create_webhook": ("too_many_webhooks", "quota_exceeded", *SECRET_CODES),
+    "delete_chunk": ("last_chunk", *CHUNK_CHANGE_CODES),
     "delete_document": ("shared_document",),
     "delete_vector_store_file": ("shared_document",),
     "export_knowledge_base": ("no_document_store", "export_interrupted", "object_missing", *TRANSFER_CODES),
@@ -87,6 +92,7 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
         "parser_timeout", "unsupported_media_type", "index_mismatch", "no_document_store", "quota_exceeded",
         "preview_busy", "parser_unavailable", "sandbox_unavailable", "temp_disk_full",
     ),
+    "put_chunk": CHUNK_CHANGE_CODES,
     "reindex_document": ("shared_document", "no_document_store", "index_mismatch", "quota_exceeded"),
     "reindex_knowledge_base": ("reindex_in_progress", "metadata_filter_pending", "no_document_store", "index_mismatch"),
     "replay_webhook_delivery": ("webhook_disabled",),

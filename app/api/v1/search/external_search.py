@@ -100,7 +100,7 @@ def _build_block(
 
 @router.get(
     "/knowledge-bases/{kb}/external-search",
-    summary="Get a knowledge base's external search",
+    summary="Get the external search of a knowledge base",
     response_model=ExternalSearchOut,
     responses=_RESPONSES,
 )
@@ -119,7 +119,7 @@ async def get_knowledge_base_external_search(
 
 @router.get(
     "/agents/{agent_id}/external-search",
-    summary="Get an agent's external search",
+    summary="Get the external search of an agent",
     response_model=ExternalSearchOut,
     responses=_RESPONSES,
 )
