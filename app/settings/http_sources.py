@@ -1,14 +1,13 @@
 """Settings of HTTP sources: the addresses that tenants may search, and secret headers of the search requests."""
 
-import json
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 from urllib.parse import unquote
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic_settings import NoDecode
 
-from app.settings.settings_group import SettingsGroup, env_field
+from app.settings.settings_group import SettingsGroup, env_field, parse_bindings
 
 _URL = re.compile(
     r"(https?)://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?(/[!-~]*)?", re.IGNORECASE
@@ -131,7 +130,7 @@ class SourceBinding(BaseModel):
 class HttpSourceSettings(SettingsGroup):
     """HTTP sources: search services that knowledge bases of kind http may call. By default none is allowed."""
 
-    bindings: Annotated[tuple[SourceBinding, ...], NoDecode] = env_field(
+    bindings: Annotated[tuple[SourceBinding, ...], NoDecode, BeforeValidator(parse_bindings)] = env_field(
         "HTTP_SOURCES",
         (),
         description="Allowed addresses as a JSON list. Each entry binds an address to tenants, methods, headers and "
@@ -142,11 +141,3 @@ class HttpSourceSettings(SettingsGroup):
         ],
         read_by="API",
     )
-
-    @field_validator("bindings", mode="before")
-    @classmethod
-    def _parse_bindings(cls, value: Any) -> Any:
-        try:
-            return json.loads(value) if isinstance(value, str) else value
-        except (ValueError, RecursionError):
-            raise ValueError("must be a JSON list of bindings") from None

@@ -1,14 +1,13 @@
 """Settings of pgvector sources: the databases that tenants may search, and the passwords of their roles."""
 
-import json
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr
 from pydantic_settings import NoDecode
 
 from app.settings.http_sources import TenantName
-from app.settings.settings_group import SettingsGroup, env_field
+from app.settings.settings_group import SettingsGroup, env_field, parse_bindings
 
 HOSTNAME_PATTERN = r"^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|[0-9A-Fa-f:.]{2,45})$"
 
@@ -56,7 +55,7 @@ class PgvectorBinding(BaseModel):
 class PgvectorSourceSettings(SettingsGroup):
     """pgvector sources: databases that knowledge bases of kind pgvector may search. By default none is allowed."""
 
-    bindings: Annotated[tuple[PgvectorBinding, ...], NoDecode] = env_field(
+    bindings: Annotated[tuple[PgvectorBinding, ...], NoDecode, BeforeValidator(parse_bindings)] = env_field(
         "PGVECTOR_SOURCES",
         (),
         description="Allowed databases as a JSON list. Each entry binds a database to tenants, collections and "
@@ -67,11 +66,3 @@ class PgvectorSourceSettings(SettingsGroup):
         ],
         read_by="API",
     )
-
-    @field_validator("bindings", mode="before")
-    @classmethod
-    def _parse_bindings(cls, value: Any) -> Any:
-        try:
-            return json.loads(value) if isinstance(value, str) else value
-        except (ValueError, RecursionError):
-            raise ValueError("must be a JSON list of bindings") from None

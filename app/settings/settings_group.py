@@ -1,5 +1,6 @@
 """Base class of the groups of settings, which are frozen and read from ``CARREL_*`` variables; types of URLs."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -128,6 +129,14 @@ def get_variable_name(field: FieldInfo) -> str:
     """Return the environment variable of a settings field."""
     alias = field.validation_alias
     return str(alias.choices[0]) if isinstance(alias, AliasChoices) else ""
+
+
+def parse_bindings(value: Any) -> Any:
+    """Parse a JSON list of bindings of sources. A value that is no text stays as it is. Raises ValueError."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        raise ValueError("must be a JSON list of bindings") from None
 
 
 def get_unit(field: FieldInfo) -> str | None:
