@@ -64,6 +64,8 @@ def has_example(document: dict[str, Any], schema: dict[str, Any]) -> bool:
         return bool(target.get("properties")) or has_example(document, target)
     if "anyOf" in schema:
         return has_example(document, schema["anyOf"][0])
+    if "oneOf" in schema:
+        return all(has_example(document, variant) for variant in schema["oneOf"])
     if schema.get("type") == "array":
         return has_example(document, schema["items"])
     return bool(schema.get("properties"))

@@ -25,9 +25,3 @@ UNIX_CREATED_AT = 1_772_443_800
 CURSOR = "WyIyMDI2LTAzLTAyVDA5OjMwOjAwKzAwOjAwIiwgIjAxOTVmM2EyLWM0MDAtNzQwMC04MDAwLTAwMDAwMDAwMDAwMCJd"
 SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 """Ids are TypeIDs: a prefix, and a UUIDv7 or UUIDv8 in base32."""
-SOURCE = {
-    "type": "external",
-    "hostname": "https://search.example.com",
-    "path": "/v1/agent-search",
-    "api_key": "${PARTNER}",
-}

@@ -105,9 +105,7 @@ class KnowledgeBaseCreate(StrictRequestModel):
         examples=["support"],
     )
     kind: KnowledgeBaseKind = Field("documents", description=KIND_DESCRIPTION, examples=["documents"])
-    source: SourceRequest | None = Field(
-        None, description="Source of every kind but `documents`.", examples=[example_values.SOURCE]
-    )
+    source: SourceRequest | None = Field(None, description="Source of every kind but `documents`.")
     title: Annotated[str, StringConstraints(max_length=300), STORABLE] | None = Field(
         None, description="Title for people, at most 300 characters.", examples=["Frequently asked questions"]
     )
@@ -198,9 +196,7 @@ class KnowledgeBaseUpdate(StrictRequestModel):
         examples=[{"department": "hr"}],
     )
     source: SourceRequest | None = Field(
-        None,
-        description="Source, replaced as a whole; not for the kind `documents`. Its kind cannot change.",
-        examples=[example_values.SOURCE],
+        None, description="Source, replaced as a whole; not for the kind `documents`. Its kind cannot change."
     )
 
     @model_validator(mode="before")
@@ -249,10 +245,7 @@ class KnowledgeBaseOut(BaseModel):
     name: str = Field(description="Name, unique in the tenant.", examples=[example_values.KNOWLEDGE_BASE_NAME])
     kind: KnowledgeBaseKind = Field(description=KIND_DESCRIPTION, examples=["documents"])
     source: SourceOut | None = Field(
-        None,
-        description="Source. Not present for the kind `documents`.",
-        examples=[example_values.SOURCE],
-        exclude_if=lambda source: source is None,
+        None, description="Source. Not present for the kind `documents`.", exclude_if=lambda source: source is None
     )
     title: str = Field(description="Title for people; default: the name.", examples=["Staff handbook"])
     description: str | None = Field(
