@@ -19,6 +19,7 @@ from harness.running_service import Service, Tenant
 from tests.transfer.test_round_trip import ARCHIVE
 
 PATIENCE_SECONDS = 60
+RUNNING_JOBS = "select count(*) from job where state = 'running' and kind <> 'send_webhook'"
 WAITING = "select count(*) from pg_locks where not granted and relation = $1::text::regclass"
 
 
@@ -38,9 +39,12 @@ class Locked:
         self._url, self._loop = url, asyncio.new_event_loop()
 
     def lock(self, table: str) -> None:
+        """Lock a table while no job runs, because a job could wait for the table too."""
         self._table = table
         self._connection = self._loop.run_until_complete(asyncpg.connect(self._url))
-        self._loop.run_until_complete(self._connection.execute(f"begin; lock table {table}"))
+        self._loop.run_until_complete(self._connection.execute("begin; lock table claim_lock in exclusive mode"))
+        assert holds_soon(lambda: self._loop.run_until_complete(self._connection.fetchval(RUNNING_JOBS)) == 0)
+        self._loop.run_until_complete(self._connection.execute(f"lock table {table}"))
 
     def waiting(self) -> int:
         return int(self._loop.run_until_complete(self._connection.fetchval(WAITING, self._table)))

@@ -214,8 +214,9 @@ def _body(text: str) -> object:
 
 
 def _address(text: str) -> object:
-    plain = "".join(filter(str.isprintable, text)).replace(" ", "")
-    return _Bodied.model_validate({"address": f"https://a{plain[:2000]}/"})
+    # The address is short, so that cleaning the whole text does not take longer than the function under test.
+    plain = "".join(filter(str.isprintable, text[:4_000])).replace(" ", "")
+    return _Bodied.model_validate({"address": f"https://a{plain[:2_000]}/"})
 
 
 _SOURCE = HttpSource("https://a.b/c", ResponsePaths("items", "text", "title", "url", "score"))
