@@ -23,6 +23,8 @@ SAVED_TABLES = {
     "chunk": "document_id = $1",
     "chunk_embedding": "chunk_id in (select id from chunk where document_id = $1)",
     "chunk_lexical": "chunk_id in (select id from chunk where document_id = $1)",
+    "chunk_entity": "chunk_id in (select id from chunk where document_id = $1)",
+    "relation": "chunk_id in (select id from chunk where document_id = $1)",
 }
 DELETE_HALF_SQL = (
     "delete from chunk where document_id = $1 and ordinal >= (select chunk_count / 2 from document where id = $1)"

@@ -28,10 +28,12 @@ REPLACE_TABLES = (
     "chunk",
     "chunk_lexical",
     "chunk_embedding",
+    "chunk_entity",
+    "entity",
     "term_document_frequency",
     "index_totals",
 )
-DELETE_TABLES = ("chunk", "term_document_frequency", "index_totals", "document", "deletion", "deletion")
+DELETE_TABLES = ("chunk", "term_document_frequency", "entity", "index_totals", "document", "deletion", "deletion")
 BLOCKED_SQL = """
 select pid, client_port, lower(ltrim(query, E' \\n')) query from pg_stat_activity
  where state = 'active' and wait_event_type = 'Lock' and application_name = 'carrel'"""
@@ -130,13 +132,13 @@ async def detect_in_embed(look: StageObserver) -> CaughtProcess | None:
 async def detect_in_replace(look: StageObserver) -> CaughtProcess | None:
     """Find a worker that waits in the transaction that replaces a document. Only workers write to its tables."""
     return await look.find_blocked(
-        "worker", "with gone", "delete from chunk", "delete from node", "with nodes", "with made"
+        "worker", "with deleted", "delete from chunk", "delete from node", "with nodes", "with made", "with entities"
     )
 
 
 async def detect_in_delete(look: StageObserver) -> CaughtProcess | None:
     """Find an API that waits in a deletion, or a worker that waits in the purge after a deletion."""
-    caught = await look.find_blocked("API", "with gone", "delete from document", "insert into deletion")
+    caught = await look.find_blocked("API", "with deleted", "delete from document", "insert into deletion")
     return caught or await look.find_blocked("worker", "update deletion", "select 1 from deletion")
 
 
