@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 import yaml
+from carrel_client import Client, Knowledge
+from carrel_client.knowledge_types import ChatMessage
 from openai import OpenAI
 from openai.types.chat import ChatCompletionMessageParam
 
-from docs.examples import agentic_retrieval, static_retrieval
-from docs.examples.agentic_retrieval import Knowledge, Source
+from docs.examples import static_retrieval
+from docs.examples.knowledge_agent import MAX_TOOL_TURNS, AgentAnswer, Source, run_turn
 from docs.examples.static_retrieval import SearchFailed, search, with_passages
 from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.http_server import ProtocolServer
@@ -86,6 +88,12 @@ def test_turn_with_failing_search_is_answered_without_passages(
     assert [one["role"] for one in chat.text_requests[0].messages] == ["user"]
 
 
+@pytest.fixture
+def carrel(rental: Tenant) -> Iterator[Client]:
+    with Client(rental.service.url, rental.key) as made:
+        yield made
+
+
 def wants(**arguments: Any) -> list[dict[str, Any]]:
     function = {"name": "search_knowledge", "arguments": json.dumps(arguments)}
     return [{"id": "call_1", "type": "function", "function": function}]
@@ -96,39 +104,73 @@ def asks_once(talk: ReceivedTextRequest) -> list[dict[str, Any]]:
     return [] if talk.messages[-1]["role"] == "tool" else wants(query=QUESTION, top_k=1)
 
 
-def test_agentic_turn_calls_tool_and_returns_sources(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
+def test_agentic_turn_calls_tool_and_returns_sources(
+    rental: Tenant, carrel: Client, chat: ChatServer, client: OpenAI
+) -> None:
     chat.tool_calls, chat.reply = asks_once, lambda _: "Until 72 hours before."
-    history: list[ChatCompletionMessageParam] = []
-    answer, sources = agentic_retrieval.turn(client, "m", history, "And one-way?", Knowledge(rental.admin))
+    history: list[ChatMessage] = []
+    answer = run_turn(client, "m", history, "And one-way?", Knowledge(carrel, mode="agentic"))
     document = rental.admin.get("/v1/knowledge-bases/default/documents").json()["items"][0]["id"]
-    assert (answer, sources) == ("Until 72 hours before.", [Source("handbook.pdf, p. 3", document, 3)])
-    (told,) = json.loads(chat.text_requests[1].last_message)
-    assert PASSAGE in " ".join(told["text"].split())
-    assert [(one["role"], one.get("content")) for one in history] == [("user", "And one-way?"), ("assistant", answer)]
+    assert answer == AgentAnswer("Until 72 hours before.", [Source("handbook.pdf, p. 3", document, 3)], [])
+    assert PASSAGE in " ".join(chat.text_requests[1].last_message.split())
+    assert [(one["role"], one["content"]) for one in history] == [("user", "And one-way?"), ("assistant", answer.text)]
 
 
-def test_agentic_turn_dissimilar_passages_are_left_out(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
+def test_static_turn_gives_model_passages_and_interface_event(carrel: Client, chat: ChatServer, client: OpenAI) -> None:
+    history: list[ChatMessage] = []
+    answer = run_turn(client, "m", history, QUESTION, Knowledge(carrel, mode="static", top_k=2))
+    (request,) = chat.text_requests
+    assert [one["role"] for one in request.messages] == ["system", "user"]
+    assert "tools" not in request.body
+    (event,) = answer.events
+    assert event["content"] in request.messages[0]["content"]
+    assert event["content"].count("\n\n---\n\n") == 1
+    assert answer.sources[0].citation == "handbook.pdf, p. 3"
+    assert [one["role"] for one in history] == ["user", "assistant"]
+
+
+def test_turn_in_both_modes_has_passages_and_tool(carrel: Client, chat: ChatServer, client: OpenAI) -> None:
     chat.tool_calls = asks_once
-    strict = Knowledge(rental.admin, score_threshold=0.99)
-    _, sources = agentic_retrieval.turn(client, "m", [], "And one-way?", strict)
-    assert (sources, chat.text_requests[1].last_message) == ([], "[]")
+    run_turn(client, "m", [], QUESTION, Knowledge(carrel, mode="both"))
+    first, second = chat.text_requests
+    assert PASSAGE in " ".join(first.messages[0]["content"].split())
+    assert first.body["tools"][0]["function"]["name"] == "search_knowledge"
+    assert second.messages[-1]["role"] == "tool"
+
+
+def test_agentic_turn_dissimilar_passages_are_left_out(carrel: Client, chat: ChatServer, client: OpenAI) -> None:
+    chat.tool_calls = asks_once
+    answer = run_turn(client, "m", [], "And one-way?", Knowledge(carrel, score_threshold=0.99))
+    assert answer.sources == []
+    assert chat.text_requests[1].last_message.startswith("No passage matches.")
 
 
 @pytest.mark.parametrize(
-    "calls",
+    ("calls", "problem"),
     [
-        wants(question=QUESTION),
-        [{"id": "1", "type": "function", "function": {"name": "search_knowledge", "arguments": "no JSON"}}],
-        [{"id": "1", "type": "function", "function": {"name": "delete_all", "arguments": "{}"}}],
+        (wants(question=QUESTION), "The argument query must be a question."),
+        (
+            [{"id": "1", "type": "function", "function": {"name": "search_knowledge", "arguments": "no JSON"}}],
+            "The arguments are no JSON object.",
+        ),
+        (
+            [{"id": "1", "type": "function", "function": {"name": "delete_all", "arguments": "{}"}}],
+            "Unknown tool 'delete_all'.",
+        ),
+        (
+            wants(query=QUESTION, knowledge_bases=["secrets"]),
+            "Unknown knowledge bases: secrets. Use some of default.",
+        ),
     ],
-    ids=["no query", "no JSON", "another tool"],
+    ids=["no query", "no JSON", "another tool", "another knowledge base"],
 )
-def test_agentic_turn_invalid_tool_call_gets_no_results(
-    rental: Tenant, chat: ChatServer, client: OpenAI, calls: list[dict[str, Any]]
+def test_agentic_turn_invalid_tool_call_says_what_is_wrong(
+    carrel: Client, chat: ChatServer, client: OpenAI, calls: list[dict[str, Any]], problem: str
 ) -> None:
     chat.tool_calls = lambda _: calls
-    answer, sources = agentic_retrieval.turn(client, "m", [], "And one-way?", Knowledge(rental.admin))
-    assert (answer, sources, len(chat.text_requests)) == ("", [], agentic_retrieval.MOST_CALLS + 1)
+    answer = run_turn(client, "m", [], "And one-way?", Knowledge(carrel))
+    assert (answer.sources, len(chat.text_requests)) == ([], MAX_TOOL_TURNS + 1)
+    assert chat.text_requests[1].last_message == problem
     assert chat.text_requests[-1].body["tool_choice"] == "none"
 
 
