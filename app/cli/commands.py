@@ -35,9 +35,13 @@ COMMANDS = {
         "Upload files and directories to a knowledge base; unchanged files are not sent again.",
     ),
     "search": ("app.cli.client.search:search", "Search knowledge bases and print the best passages."),
+    "apply": (
+        "app.cli.client.apply:apply",
+        "Create and change knowledge bases and agents as a configuration file describes them.",
+    ),
     "export": (
         "app.cli.client.transfer:export",
-        "Export a knowledge base to one archive file.",
+        "Export a knowledge base to one archive file, or all settings to a configuration file.",
     ),
     "import": (
         "app.cli.client.transfer:import_",

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
 from app.cli.client.archive import Archive, build_document_identity, verify_archive
+from app.cli.client.configuration_export import export_configuration
 from app.cli.client.options import REFUSED_STATUS, AsJson, Key, Url, open_client
 from app.cli.client.output import print_json
 from app.errors import InvalidInputError
@@ -25,35 +26,59 @@ class FileAlreadyExists(InvalidInputError):
     code = "file_exists"
 
 
+class InvalidExport(InvalidInputError):
+    """The arguments name neither an archive nor a configuration file."""
+
+    code = "invalid_export"
+
+
 def export(
-    name: Annotated[str, typer.Argument(help="Name or ID of the knowledge base.")],
-    target: Annotated[Path, typer.Option("--to", help="Path of the archive to write.")],
+    name: Annotated[str | None, typer.Argument(help="Name or ID of the knowledge base.")] = None,
+    target: Annotated[Path | None, typer.Option("--to", help="Path of the file to write.")] = None,
+    config: Annotated[
+        bool, typer.Option("--config", help="Write the settings of all knowledge bases and agents as YAML instead.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Export a knowledge base to one archive file.
+    """Export a knowledge base to one archive file, or all settings to a configuration file.
 
     The archive contains originals, parsed texts, chunks, vectors, settings and hashes. It is verified before it gets
     its name. Documents whose newest version is not ready are skipped and reported. The API key must have the role
     admin.
 
+    With --config, the command writes a configuration file for `carrel apply` instead: the settings of all knowledge
+    bases and agents, without documents. It goes to standard output without --to.
+
     Example: carrel export handbook --to handbook.tar
+
+    Example: carrel export --config --to carrel.yaml
     """
-    console = Console(stderr=True, quiet=as_json)
     with open_client(url, key) as client:
-        if target.exists() and not force:
+        if target is not None and target.exists() and not force:
             raise FileAlreadyExists
-        unfinished = target.with_name(f"{target.name}.part")
-        request = Request("GET", build_path("knowledge-bases", name, "export"))
-        with _create_progress(console) as progress:
-            task = progress.add_task("exporting", total=None)
-            with client.stream(request) as response, unfinished.open("wb") as file:
-                for piece in response.iter_bytes():
-                    progress.advance(task, file.write(piece))
-            archive = _verify_archive(unfinished, progress)
-        unfinished.replace(target)
+        if config and name is None:
+            export_configuration(client, target)
+        elif not config and name is not None and target is not None:
+            _export_archive(client, name, target, as_json=as_json)
+        else:
+            raise InvalidExport("Give the name of a knowledge base and --to, or --config without a name.")
+
+
+def _export_archive(client: Client, name: str, target: Path, *, as_json: bool) -> None:
+    """Write the archive of a knowledge base, verify it, and print a summary."""
+    console = Console(stderr=True, quiet=as_json)
+    unfinished = target.with_name(f"{target.name}.part")
+    request = Request("GET", build_path("knowledge-bases", name, "export"))
+    with _create_progress(console) as progress:
+        task = progress.add_task("exporting", total=None)
+        with client.stream(request) as response, unfinished.open("wb") as file:
+            for piece in response.iter_bytes():
+                progress.advance(task, file.write(piece))
+        archive = _verify_archive(unfinished, progress)
+    unfinished.replace(target)
     summary = {"file": str(target), "bytes": target.stat().st_size, "documents": len(archive.documents)}
     for skipped in archive.skipped:
         console.print(f"skipped: {skipped.get('source')}: {skipped.get('reason')}", markup=False, highlight=False)
