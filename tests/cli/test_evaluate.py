@@ -89,7 +89,7 @@ def test_evaluate_measures_equal_expected_values(evaluate: Evaluate) -> None:
     words, both = found["settings"]
     assert (words["name"], words["errors"], words["unlocated"]) == ("words", {}, 0)
     assert set(words["measures"]) == {
-        "nDCG@10", "recall@5", "recall@10", "recall@100", "MRR@10",
+        "nDCG@10", "recall@5", "recall@10", "recall@100", "MRR@10", "all@5",
         "excerpt_recall@5", "excerpt_precision@5", "excerpt_IoU@5",
     }  # fmt: skip
     # No word of "meaning" is in its document, and one of the two documents of "turn" is missing.

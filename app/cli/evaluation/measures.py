@@ -1,5 +1,5 @@
-"""Measures by name, and their values per query. ir-measures computes document measures; Carrel computes excerpt
-measures.
+"""Measures by name, and their values per query. ir-measures computes the usual document measures. Carrel computes
+``all``, for questions that need several documents, and the excerpt measures.
 """
 
 import re
@@ -15,9 +15,13 @@ from app.errors import InvalidInputError, UnavailableError
 
 # Name in reports -> name in ir-measures.
 DOCUMENT_MEASURES = {"nDCG": "nDCG", "recall": "R", "MRR": "RR", "precision": "P", "MAP": "AP", "success": "Success"}
-CUTOFF_MEASURES = ("recall", "precision", "success", "excerpt_recall", "excerpt_precision", "excerpt_IoU")
+# Share of the queries whose relevant documents are all among the first K.
+ALL_MEASURE = "all"
+CUTOFF_MEASURES = (ALL_MEASURE, "recall", "precision", "success", "excerpt_recall", "excerpt_precision", "excerpt_IoU")
 EXCERPT_MEASURES = ("excerpt_recall", "excerpt_precision", "excerpt_IoU")
+MEASURE_NAMES = (*DOCUMENT_MEASURES, ALL_MEASURE, *EXCERPT_MEASURES)
 DEFAULT_DOCUMENT_MEASURES = ("nDCG@10", "recall@5", "recall@10", "recall@100", "MRR@10")
+DEFAULT_ALL_MEASURE = "all@5"
 DEFAULT_EXCERPT_MEASURES = ("excerpt_recall@5", "excerpt_precision@5", "excerpt_IoU@5")
 
 ScoreByQuery = dict[str, float]
@@ -60,23 +64,25 @@ def parse_measure(text: str) -> Measure:
     Raises:
         UnknownMeasure: There is no such measure, or its cutoff is missing.
     """
-    names_by_lower = {name.lower(): name for name in (*DOCUMENT_MEASURES, *EXCERPT_MEASURES)}
+    names_by_lower = {name.lower(): name for name in MEASURE_NAMES}
     names_by_lower |= {library_name.lower(): measure_name for measure_name, library_name in DOCUMENT_MEASURES.items()}
     match = re.fullmatch(r"([A-Za-z_]+)(?:@([1-9]\d{0,3}))?", text.strip())
     name = names_by_lower.get(match[1].lower()) if match else None
     if match is None or name is None or (match[2] is None and name in CUTOFF_MEASURES):
-        names = ", ".join(f"{name}@K" for name in (*DOCUMENT_MEASURES, *EXCERPT_MEASURES))
+        names = ", ".join(f"{name}@K" for name in MEASURE_NAMES)
         raise UnknownMeasure(f"there is no measure {text!r}; use one of: {names}")
     return Measure(name, int(match[2]) if match[2] else None)
 
 
 def select_default_measures(queries: Sequence[EvaluationQuery]) -> list[Measure]:
     """Return the default document measures if documents are judged, and the default excerpt measures if there are
-    excerpts.
+    excerpts. If a query has several relevant documents, the measure of complete results is a default too.
     """
     names: list[str] = []
     if any(query.is_judged for query in queries):
         names += DEFAULT_DOCUMENT_MEASURES
+    if any(len(_list_relevant(query)) > 1 for query in queries):
+        names.append(DEFAULT_ALL_MEASURE)
     if any(query.references for query in queries):
         names += DEFAULT_EXCERPT_MEASURES
     return [parse_measure(name) for name in names]
@@ -100,9 +106,10 @@ def score_documents(
     Raises:
         EvaluateExtraMissing: The package ir-measures is not installed.
     """
-    labels = {_to_library_name(measure): measure.label for measure in measures if not measure.is_excerpt_measure}
+    complete = _score_completeness(measures, queries, results)
+    labels = {_to_library_name(measure): measure.label for measure in measures if measure.name in DOCUMENT_MEASURES}
     if not labels:
-        return {}
+        return complete
     library = load_ir_measures()
     # trec_eval accepts no grades below 0, which mean the same as 0.
     judged = {
@@ -117,7 +124,26 @@ def score_documents(
     scores: dict[str, ScoreByQuery] = {label: dict.fromkeys(judged, 0.0) for label in labels.values()}
     for metric in library.iter_calc([library.parse_measure(name) for name in labels], judged, run):
         scores[labels[str(metric.measure)]][metric.query_id] = float(metric.value)
-    return scores
+    return scores | complete
+
+
+def _score_completeness(
+    measures: Sequence[Measure], queries: Sequence[EvaluationQuery], results: Mapping[str, QueryResult]
+) -> dict[str, ScoreByQuery]:
+    """Return 1 for each query whose relevant documents are all among the first, and 0 for the others."""
+    return {
+        measure.label: {
+            query.id: float(_list_relevant(query) <= set(results[query.id].documents[: measure.cutoff]))
+            for query in queries
+            if query.is_judged
+        }
+        for measure in measures
+        if measure.name == ALL_MEASURE
+    }
+
+
+def _list_relevant(query: EvaluationQuery) -> set[str]:
+    return {document for document, grade in query.grades.items() if grade > 0}
 
 
 def score_excerpts(

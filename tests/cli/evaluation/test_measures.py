@@ -33,6 +33,7 @@ ANSWERS = {
         (" ndcg@3 ", Measure("nDCG", 3)),
         ("R@5", Measure("recall", 5)),
         ("rr", Measure("MRR", None)),
+        ("ALL@5", Measure("all", 5)),
         ("map", Measure("MAP", None)),
         ("Excerpt_IOU@2", Measure("excerpt_IoU", 2)),
     ],
@@ -42,7 +43,9 @@ def test_parse_measure_reads_names(text: str, measure: Measure) -> None:
     assert parse_measure(measure.label) == measure
 
 
-@pytest.mark.parametrize("text", ["", "ndgc@10", "recall", "nDCG@0", "nDCG@-1", "nDCG@10@2", "excerpt_recall", "P@x"])
+@pytest.mark.parametrize(
+    "text", ["", "ndgc@10", "recall", "nDCG@0", "nDCG@-1", "nDCG@10@2", "excerpt_recall", "P@x", "all"]
+)
 def test_parse_measure_unknown_name_is_refused(text: str) -> None:
     with pytest.raises(UnknownMeasure, match="nDCG@K, recall@K"):
         parse_measure(text)
@@ -60,6 +63,8 @@ def test_parse_measure_unknown_name_is_refused(text: str) -> None:
         ("MRR", 0.5),
         ("precision@4", 0.5),
         ("MAP", (1 / 2 + 2 / 4) / 2),
+        ("all@3", 0.0),
+        ("all@4", 1.0),
         ("success@1", 0.0),
         ("success@2", 1.0),
     ],
@@ -80,7 +85,14 @@ def test_excerpt_measures_equal_hand_computed_values() -> None:
     assert unlocated == 0
 
 
+def test_all_measure_of_several_queries_is_share_of_complete_results() -> None:
+    scores = score_documents([parse_measure("all@5"), parse_measure("recall@5")], [JUDGED, UNANSWERED], ANSWERS)
+    assert scores == {"recall@5": {"judged": 1.0, "unanswered": 0.0}, "all@5": {"judged": 1.0, "unanswered": 0.0}}
+
+
 def test_default_measures_follow_judgements() -> None:
-    assert [one.name for one in select_default_measures([JUDGED])] == ["nDCG", "recall", "recall", "recall", "MRR"]
+    names = ["nDCG", "recall", "recall", "recall", "MRR"]
+    assert [one.name for one in select_default_measures([UNANSWERED])] == names
+    assert [one.name for one in select_default_measures([JUDGED])] == [*names, "all"]
     assert {one.is_excerpt_measure for one in select_default_measures([WITH_EXCERPT])} == {True}
-    assert len(select_default_measures([JUDGED, WITH_EXCERPT])) == 8
+    assert len(select_default_measures([JUDGED, WITH_EXCERPT])) == 9
