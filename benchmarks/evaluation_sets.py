@@ -149,6 +149,11 @@ def read_filings(data: Path) -> FilingsSet:
 def upload(client: httpx2.Client, kb: str, corpus: Sequence[CorpusLine], settings: JsonObject) -> dict[str, str]:
     """Upload all documents, wait until they are searchable, and map their Carrel ids to the ids of the set."""
     client.post("/v1/knowledge-bases", json={"name": kb, **settings}).raise_for_status()
+    return upload_documents(client, kb, corpus)
+
+
+def upload_documents(client: httpx2.Client, kb: str, corpus: Sequence[CorpusLine]) -> dict[str, str]:
+    """Upload documents to a knowledge base like ``upload``."""
     with Client(str(client.base_url), client.headers["Authorization"].removeprefix("Bearer ")) as carrel:
         stored = corpus_upload.upload_corpus(carrel, kb, corpus, concurrency=UPLOAD_CONCURRENCY)
         ids = {ours: document.id for ours, document in zip(stored, corpus, strict=True)}
