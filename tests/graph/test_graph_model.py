@@ -13,10 +13,10 @@ from app.documents.deletion.service import DeletionSelection
 from app.documents.provided_graph import ProvidedEntity, ProvidedGraph, ProvidedRelation
 from app.documents.scopes import DocumentScope
 from app.documents.types import DocumentFields, ProvidedChunk
-from app.graph.keys import compute_entity_key
 from app.knowledge_bases.reindex_service import REINDEX_JOB
 from app.knowledge_bases.types import Chunking, NewKnowledgeBase, ReindexOptions
 from app.worker.handlers import JobContext
+from tests.graph.graph_rows import read_graph
 from tests.ingestion.workshop import Workshop
 
 KB = "default"
@@ -35,31 +35,6 @@ ACTIONS = {
     "upload": 12, "replace": 4, "retitle": 2, "delete": 2, "promote": 5, "expire": 2, "reindex": 2, "rollback": 2,
     "maintain": 2,
 }  # fmt: skip
-# Rows of the tables of a knowledge base's live graph without its ids and keys. Documents are named by external id.
-LIVE = "search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'"
-CHUNK_ENTITIES = f"""
-select d.external_id, c.ordinal, e.scope_key, u.name, u.count, u.kind, e.types[u.place::int] as type, u.key
-  from knowledge_base k join {LIVE}
-  join chunk_entity e on e.index_id = i.id join chunk c on c.index_id = e.index_id and c.id = e.chunk_id
-  join document d on d.id = c.document_id
-  cross join unnest(e.keys, e.counts, e.names, string_to_array(e.kinds, null)) with ordinality
-             u(key, count, name, kind, place)
- where k.tenant_id = $1 and k.name = $2"""
-ENTITIES = f"""
-select e.key, sum(e.chunks)::int as chunks, sum(e.titles)::int as titles, max(e.name collate "C") as name
-  from knowledge_base k join {LIVE} join entity e on e.index_id = i.id
- where k.tenant_id = $1 and k.name = $2 group by e.key having sum(e.chunks) <> 0 or sum(e.titles) <> 0"""
-PRIVATE_FREQUENCIES = f"""
-select p.scope_key, p.key, sum(p.chunks)::int as chunks
-  from knowledge_base k join {LIVE} join private_entity_frequency p on p.index_id = i.id
- where k.tenant_id = $1 and k.name = $2 group by 1, 2 having sum(p.chunks) <> 0"""
-RELATIONS = f"""
-select d.external_id, c.ordinal, r.ordinal as place, r.subject_key, r.predicate, r.object_key, r.start_offset,
-       r.end_offset, r.method
-  from knowledge_base k join {LIVE}
-  join relation r on r.index_id = i.id join chunk c on c.index_id = r.index_id and c.id = r.chunk_id
-  join document d on d.id = c.document_id
- where k.tenant_id = $1 and k.name = $2"""
 
 
 @dataclass(frozen=True)
@@ -195,31 +170,6 @@ async def store(workshop: Workshop, services: TenantServices, kb: str, document:
     return uploaded.document.id
 
 
-async def read_graph(workshop: Workshop, tenant_id: UUID, kb: str, kb_id: UUID) -> dict[str, list[tuple[Any, ...]]]:
-    """Return the sorted rows of a knowledge base's graph, with names in place of the keys, which are salted."""
-
-    async def fetch(sql: str) -> list[dict[str, Any]]:
-        return [dict(row) for row in await workshop.owner.fetch(sql, tenant_id, kb)]
-
-    entities = await fetch(ENTITIES)
-    names = {row["key"]: row["name"] for row in entities}
-    assert all(compute_entity_key(kb_id, name) == key for key, name in names.items())
-    tables = {
-        "chunk_entity": await fetch(CHUNK_ENTITIES),
-        "entity": entities,
-        "private_entity_frequency": await fetch(PRIVATE_FREQUENCIES),
-        "relation": await fetch(RELATIONS),
-    }
-    return {
-        table: sorted(
-            (tuple(names[value] if column.endswith("key") and column != "scope_key" else value
-                   for column, value in row.items()) for row in rows),
-            key=repr,
-        )
-        for table, rows in tables.items()
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("seed", [1, 2, 3])
 async def test_graph_after_random_changes_equals_graph_built_again(workshop: Workshop, seed: int) -> None:
     services = await workshop.new_tenant()
@@ -243,8 +193,8 @@ async def assert_graph_is_built_again(model: GraphModel) -> None:
     )
     for document in model.documents.values():
         await store(workshop, services, "built again", document)
-    actual = await read_graph(workshop, tenant, KB, changed.row.id)
-    expected = await read_graph(workshop, tenant, "built again", built.row.id)
+    actual = await read_graph(workshop.owner, tenant, KB, changed.row.id)
+    expected = await read_graph(workshop.owner, tenant, "built again", built.row.id)
     assert all(expected.values()), "the documents have rows in every table"
     for table, rows in expected.items():
         assert actual[table] == rows, table
