@@ -41,7 +41,8 @@ MAX_CPU_SHARE, MAX_STORAGE_SHARE = 0.02, 0.15
 GRAPH_TABLES = ("chunk_entity", "entity", "private_entity_frequency", "relation")
 CHUNK_TABLES = ("chunk", "chunk_embedding", "chunk_lexical", "term_document_frequency")
 SIZES_SQL = """
-select name, (select sum(pg_total_relation_size(t.relid))::bigint from pg_partition_tree(name::regclass) t)
+select name, coalesce((select sum(pg_total_relation_size(t.relid))::bigint from pg_partition_tree(name::regclass) t),
+                      pg_total_relation_size(name::regclass))
   from unnest($1::text[]) name"""
 
 

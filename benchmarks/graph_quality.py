@@ -119,11 +119,11 @@ def measure_set(service: RunningService, measured: MeasuredSet, *, ablation: boo
 
 def create_replacement(service: RunningService, client: httpx2.Client, kb: str) -> GraphReplacement:
     """Return the replacement of a knowledge base's graph."""
-    me, found = client.get("/v1/me").json(), client.get(f"/v1/knowledge-bases/{kb}").json()
-    tenant_id, kb_id = decode_id("ten", me["tenant"]["id"]), decode_id("kb", found["id"])
+    me, stored = client.get("/v1/me").json(), client.get(f"/v1/knowledge-bases/{kb}").json()
+    tenant_id, kb_id = decode_id("ten", me["tenant"]["id"]), decode_id("kb", stored["id"])
     assert tenant_id is not None
     assert kb_id is not None
-    return GraphReplacement(service.database_url, tenant_id, kb_id, found["language"])
+    return GraphReplacement(service.database_url, tenant_id, kb_id, stored["language"])
 
 
 def format_row(name: str, scores: Scores, baseline: Scores) -> str:
