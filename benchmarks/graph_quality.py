@@ -90,11 +90,11 @@ def score_excerpt_run(measured: MeasuredSet, run: Sequence[JsonObject]) -> Score
         "R@5": recall[4],
         "R@10": recall[9],
         "all@5": {query: float(value > 1 - 1e-9) for query, value in recall[4].items()},
-        "nDCG@10": {query: _sum_discounted_gains([at[query] for at in recall]) for query in recall[0]},
+        "nDCG@10": {query: _compute_discounted_gain([at[query] for at in recall]) for query in recall[0]},
     }
 
 
-def _sum_discounted_gains(recall: Sequence[float]) -> float:
+def _compute_discounted_gain(recall: Sequence[float]) -> float:
     """Return the sum of the gains of recall at each rank, divided by the logarithm of the rank."""
     gains = [value - before for value, before in zip(recall, (0.0, *recall), strict=False)]
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
