@@ -109,6 +109,9 @@ class WarningCode(StrEnum):
         "The embedding model reads only English, and the document or the query is in another language.",
     )
 
+    # Searches and lists of entities.
+    GRAPH_MISSING = "graph_missing", "A search index has no entity graph; enable the graph and reindex it."
+
     # Searches: queries and their vectors.
     EMBEDDING_QUOTA_EXCEEDED = "embedding_quota_exceeded", "The day's embedding tokens are used up."
     EMBEDDING_UNAVAILABLE = "embedding_unavailable", "The embedding model did not embed the queries in time."

@@ -238,6 +238,26 @@ class PageParams:
         except (ValueError, TypeError, AttributeError) as exc:
             raise InvalidInputError("Invalid cursor.", loc=("query", "cursor")) from exc
 
+    def parse_name_cursor(self) -> tuple[str, int] | None:
+        """Parse the cursor of a list that is ordered by a name and a number of 32 bits.
+
+        Returns:
+            Name and number of the item before the page; None for the first page.
+
+        Raises:
+            InvalidInputError: The cursor is not valid.
+        """
+        if self.cursor is None:
+            return None
+        try:
+            name, number = self._decode_cursor()
+            if type(name) is not str or type(number) is not int or not -(2**31) <= number < 2**31 or "\0" in name:
+                raise ValueError
+            name.encode()
+        except (ValueError, TypeError) as exc:
+            raise InvalidInputError("Invalid cursor.", loc=("query", "cursor")) from exc
+        return name, number
+
     def _decode_cursor(self) -> list[Any]:
         try:
             position = json.loads(base64.urlsafe_b64decode((self.cursor or "").encode("ascii")))

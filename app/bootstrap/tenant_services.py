@@ -21,6 +21,7 @@ from app.files.attachments import AttachmentService
 from app.files.batch_worker import FileBatchWorker
 from app.files.batches import FileBatchService
 from app.files.service import FileService
+from app.graph.entities.service import EntityService
 from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
 from app.ingestion.preview.service import PreviewService
 from app.knowledge_bases.prompt_versions import KnowledgeBasePromptService
@@ -110,6 +111,11 @@ class TenantServices:
     def catalog(self) -> DocumentCatalog:
         """Service that finds documents by id, in all knowledge bases of the caller."""
         return DocumentCatalog(self.db, self.knowledge_bases)
+
+    @cached_property
+    def entities(self) -> EntityService:
+        """Service for the entities of knowledge bases."""
+        return EntityService(self.db, self.knowledge_bases)
 
     @cached_property
     def images(self) -> ImageService:

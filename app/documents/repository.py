@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Select, delete, func, null, select, text, tuple_, update
 
-from app.db.document_visibility import READABLE_CONDITION
+from app.db.document_visibility import ENFORCED_CONDITION, NOT_EXPIRED_CONDITION, READABLE_CONDITION
 from app.db.models.control_plane import Job
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
@@ -190,7 +190,7 @@ def apply_filters(statement: Select[*Ts], filters: DocumentRowFilters) -> Select
     """
     statement = statement.where(_ENFORCED_FILTER)
     if not filters.include_expired:
-        statement = statement.where(text(_NOT_EXPIRED_SQL))
+        statement = statement.where(text(NOT_EXPIRED_CONDITION))
     if filters.ids is not None:
         statement = statement.where(DocumentRow.id.in_(filters.ids))
     if filters.status is not None:
@@ -212,17 +212,10 @@ def apply_filters(statement: Select[*Ts], filters: DocumentRowFilters) -> Select
     return statement
 
 
-# Enforced metadata consists of plain values, so a document matches if its metadata contains them. During a metadata
-# backfill, a document has either the former or the pending enforced metadata.
-_ENFORCED_FILTER_SQL = """
-exists (select from knowledge_base k where k.tenant_id = document.tenant_id and k.id = document.kb_id
-           and (document.filterable @> k.metadata_filter or document.filterable @> k.pending_metadata_filter))"""
-_ENFORCED_FILTER = text(_ENFORCED_FILTER_SQL)
-# The sweeper deletes expired documents later.
-_NOT_EXPIRED_SQL = "(document.expires_at is null or document.expires_at > now())"
+_ENFORCED_FILTER = text(ENFORCED_CONDITION)
 _SELECT_DOCUMENT = f"""
 select {DOCUMENT_COLUMNS} from document
- where tenant_id = :tenant and kb_id = :kb and id = :document and {_ENFORCED_FILTER_SQL} and {_NOT_EXPIRED_SQL}"""  # noqa: S608
+ where tenant_id = :tenant and kb_id = :kb and id = :document and {ENFORCED_CONDITION} and {NOT_EXPIRED_CONDITION}"""  # noqa: S608
 _GET = parse_statement(_SELECT_DOCUMENT)
 _GET_READABLE = parse_statement(f"{_SELECT_DOCUMENT} and {READABLE_CONDITION}")
 _OWN_METADATA = """

@@ -14,13 +14,14 @@ SECRET = "Quetzalcoatlus"
 PLACEHOLDER = re.compile(r"<([a-z_]+)>")
 # Parameters of paths. proofs/isolation/tenants.py creates an object for each.
 PATH_FIELDS = frozenset(
-    """kb document node chunk api_key tenant deletion n agent_id prompt number file vector_store_file batch
+    """kb document node chunk entity api_key tenant deletion n agent_id prompt number file vector_store_file batch
     webhook delivery""".split()  # noqa: SIM905
 )
 # Fields of queries and bodies that do not refer to objects of a tenant. `after` and `before` of files and vector stores
 # use only the time inside an id, so the object need not exist.
 PLAIN_FIELDS = frozenset(
     """limit cursor include wait status name title description model dimensions strategy strategy_options max_tokens
+    prefix q
     overlap_tokens top_k metadata metadata_filter language chunking embedding retrieval role expires_at source_uri
     source_created_at encoding media_type text file query queries messages content score_threshold
     timeout_seconds offsets depth level dynamic chunks vector page section_titles options
@@ -193,6 +194,19 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
         RequestTemplate(query={"filter": '{"$document_id": "<document>"}'}),
     ),
+    f"GET {KB}/entities": (
+        RequestTemplate(),
+        RequestTemplate(query={"prefix": SECRET}),
+        RequestTemplate(query={"q": SECRET}),
+        RequestTemplate(query={"user_id": "<user_id>"}),
+        RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+    ),
+    f"GET {KB}/entities/{{entity}}": (
+        RequestTemplate(),
+        RequestTemplate(query={"user_id": "<user_id>"}),
+        RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+    ),
+    f"GET {KB}/documents/{{document}}/graph": (RequestTemplate(),),
     f"GET {KB}/documents/{{document}}/chunks": (RequestTemplate(), RequestTemplate(query={"node": "<node>"})),
     "GET /v1/tenants/{tenant}/audit-events": (
         RequestTemplate(query={"actor": "<api_key>"}),

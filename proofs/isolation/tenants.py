@@ -28,6 +28,7 @@ def invent_ids(form: str) -> dict[str, str]:
         "document": encode_id("doc", generate_id()),
         "node": encode_id("nod", generate_id()),
         "chunk": encode_id("chk", generate_id()),
+        "entity": f"ent_{secrets.token_hex(4)}",
         "api_key": encode_id("key", generate_id()),
         "deletion": encode_id("del", generate_id()),
         "webhook": encode_id("whk", generate_id()),
@@ -57,7 +58,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     created = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
     created.raise_for_status()
     ids["kb"], ids["kb_name"] = name if form == "name" else created.json()["id"], name
-    if wanted & {"document", "external_id", "chunk"}:
+    if wanted & {"document", "external_id", "chunk", "entity"}:
         # A document that will be promoted is uploaded to a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED_FIELDS else {}
         ids["document"] = _add_document(tenant, text, name, external_id=ids["external_id"], wanted=wanted, **scope)
@@ -68,6 +69,9 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     if wanted & {"node", "chunk"}:
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
+    if "entity" in wanted:
+        graph = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/graph").json()
+        ids["entity"] = next((node["id"] for node in graph["nodes"]), ids["entity"])
     _add_claims(tenant, text, name, ids, wanted)
     _add_outlets(tenant, name, ids, wanted)
     if "number" in wanted:
@@ -156,6 +160,7 @@ ALL_FIELDS = (
     "document",
     "node",
     "chunk",
+    "entity",
     "external_id",
     "user_id",
     "chat_id",

@@ -58,6 +58,11 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
     )
     assert document["status"] == "ready"
     chunks = expect(admin.get(f"{KB}/documents/{document['id']}/chunks"))["items"]
+    agent_scope = {"chat_id": example.CHAT_ID, "agent_id": example.AGENT_ID}
+    for scope in ({"user_id": example.USER_ID}, {"chat_id": example.CHAT_ID}, agent_scope):
+        same = {"text": TEXT, "title": "Staff handbook", "media_type": "text/markdown", **scope}
+        expect(admin.post(f"{KB}/documents", params={"wait": 60}, json=same))
+    nodes = expect(admin.get(f"{KB}/documents/{document['id']}/graph"))["nodes"]
     deleted = expect(admin.post(f"{KB}/documents", json={"text": "Deleted."}))
     deletion = admin.delete(f"{KB}/documents/{deleted['id']}").headers["Carrel-Deletion-Id"]
     key = expect(admin.post("/v1/api-keys", json={"name": "backend", "role": "writer"}))
@@ -80,6 +85,8 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
         example.KNOWLEDGE_BASE_ID: kb["id"],
         example.DOCUMENT_ID: document["id"],
         example.CHUNK_ID: chunks[0]["id"],
+        example.ENTITY_ID: nodes[0]["id"],
+        example.OTHER_ENTITY_ID: nodes[1]["id"],
         example.NODE_ID: chunks[0]["node_path"][-1],
         example.DELETION_ID: deletion,
         example.API_KEY_ID: key["id"],

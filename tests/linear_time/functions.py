@@ -460,6 +460,7 @@ EXCUSED: Mapping[str, str] = {
     "app.api.v1.search.search_queries": "It looks at the first bytes of an image.",
     "app.db.foreign_collections": _SHORT,
     "app.db.statements": _SERVICE,
+    "app.graph.entity_ids": "It looks at an id of twelve characters.",
     "app.documents.upload.file_signatures": "It matches one member's name, of which it reads at most a few bytes.",
     "app.documents.upload.notebooks": "It looks at the first and the last 64 KiB of a file.",
     "app.documents.upload.open_document": "It looks at the first 64 KiB of a member.",

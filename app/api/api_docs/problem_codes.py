@@ -22,6 +22,7 @@ PATH_PARAMETER_CODES = {
     "delivery": "delivery_not_found",
     "document": "document_not_found",
     "file": "file_not_found",
+    "entity": "entity_not_found",
     "kb": "knowledge_base_not_found",
     "n": "image_not_found",
     "node": "node_not_found",
@@ -84,7 +85,10 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
         "archive_damaged", "archive_mismatch", "archive_truncated", "archive_version_unsupported", "index_mismatch",
         "no_document_store", "quota_exceeded", "unsupported_media_type", *TRANSFER_CODES,
     ),
+    "get_document_graph": ("no_document_store",),
+    "get_entity": ("no_document_store",),
     "list_chunks": ("node_not_found",),
+    "list_entities": ("no_document_store",),
     "pin_agent_prompt": ("quota_exceeded",),
     "pin_knowledge_base_prompt": ("quota_exceeded",),
     "preview_document": (

@@ -29,6 +29,11 @@ TAGS: list[dict[str, Any]] = [
         "the receipts of deletions.",
     },
     {
+        "name": "entities",
+        "description": "Entities that the chunks of a knowledge base name: lists, neighbours, the graph of a "
+        "document, and corrections by people.",
+    },
+    {
         "name": "preview",
         "description": "Parse and cut a file without storing it, to check how well it can be read.",
     },

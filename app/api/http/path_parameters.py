@@ -12,6 +12,7 @@ KnowledgeBasePath = Annotated[
 DocumentPath = Annotated[str, Path(description="Id of the document.", examples=[example_values.DOCUMENT_ID])]
 ChunkPath = Annotated[str, Path(description="Id of the chunk.", examples=[example_values.CHUNK_ID])]
 NodePath = Annotated[str, Path(description="Id of the node in the document tree.", examples=[example_values.NODE_ID])]
+EntityPath = Annotated[str, Path(description="Id of the entity.", examples=[example_values.ENTITY_ID])]
 DeletionPath = Annotated[
     str,
     Path(

@@ -1,0 +1,1 @@
+"""Routes of the entities of a knowledge base."""
