@@ -140,12 +140,21 @@ class WarningCode(StrEnum):
         "rewrite_limit_reached",
         "The transformers of some knowledge bases did not run, because their number in one search is limited.",
     )
+    GRAPH_MISSING = (
+        "graph_missing",
+        "Knowledge bases were searched with hybrid, because their search index has no graph. A reindex builds it.",
+    )
+    GRAPH_NOTHING_TO_WALK = (
+        "graph_nothing_to_walk",
+        "No entity leads from the query or the best results to other chunks, so the results are those of hybrid.",
+    )
+    GRAPH_SKIPPED = "graph_skipped", "The walk in the graph failed or took too long; the results are those of hybrid."
+    GRAPH_WALK_CUT = "graph_walk_cut", "The walk in the graph left out entities of little weight."
     REWRITE_PROMPT_MISSING = (
         "rewrite_prompt_missing",
         "`prompt_rewrite` changed nothing, because the search has no single `rewrite_prompt`.",
     )
     STRATEGY_FAILED = "strategy_failed", "A plugin's strategy failed, and the default strategy searched."
-    STRATEGY_NOT_IMPLEMENTED = "strategy_not_implemented", "The strategy is not implemented; the default searched."
     STRATEGY_OPTIONS_IGNORED = (
         "strategy_options_ignored",
         "The stored options are no longer valid for the strategy, so its defaults were used.",

@@ -1,6 +1,7 @@
 """Statements that run on the asyncpg connection of a transaction, and the SQL that begins a transaction."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +15,8 @@ QUOTA_EXCEEDED_SQLSTATE = "U0002"  # raised by the triggers of row quotas
 # asyncpg raises InternalClientError if the server closes a connection between its last message and the end of the
 # stream.
 CONNECTION_LOST_ERRORS = (OSError, asyncpg.InterfaceError, asyncpg.PostgresConnectionError, asyncpg.InternalClientError)
+# The rollback also restores the time limit of statements.
+_END_ATTEMPT = "rollback to savepoint attempt; release savepoint attempt"
 _EXPORT_SNAPSHOT = parse_statement("select pg_export_snapshot()")
 
 
@@ -64,6 +67,31 @@ class DriverReader:
                 yield rows
         except (asyncpg.PostgresError, asyncpg.DataError) as exc:
             raise _to_sqlalchemy_error(statement, exc) from exc
+
+    @asynccontextmanager
+    async def savepoint(self, *, statement_timeout_seconds: float) -> AsyncIterator[None]:
+        """Run reading statements that may fail without ending the transaction.
+
+        If a statement fails, the transaction goes on, and the error is raised.
+
+        Args:
+            statement_timeout_seconds: Maximum time of each statement in the block.
+        """
+        timeout_ms = max(1, int(statement_timeout_seconds * 1000))
+        await self._execute(f"savepoint attempt; set local statement_timeout = {timeout_ms}")
+        try:
+            yield
+        except DBAPIError:
+            await self._execute(_END_ATTEMPT)
+            raise
+        await self._execute(_END_ATTEMPT)
+
+    async def _execute(self, sql: str) -> None:
+        """Run constant statements without a result."""
+        try:
+            await self._driver.execute(sql)
+        except (asyncpg.PostgresError, asyncpg.DataError) as exc:
+            raise DBAPIError(sql, None, exc, hide_parameters=True) from exc
 
     async def export_snapshot(self) -> str:
         """Return the id of this transaction's snapshot, with which another transaction sees the same data.

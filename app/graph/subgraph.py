@@ -1,6 +1,6 @@
 """Part of the entity graph that a search used."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -34,7 +34,6 @@ class SubgraphEdge:
         target: Public id of an entity.
         chunk_id: Public id of the chunk that is the evidence.
         predicate: Predicate of a relation; None for ``names``.
-        weight: Weight of the edge in the walk; None for a relation.
     """
 
     kind: EdgeKind
@@ -42,7 +41,6 @@ class SubgraphEdge:
     target: str
     chunk_id: str
     predicate: str | None = None
-    weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,24 @@ class Subgraph:
     Attributes:
         nodes: Entities, most important first.
         edges: Edges between the entities and the chunks of the results.
-        paths: For each result that the walk reached, the ids of the entities and chunks from its start to the result.
+        paths: For each result that the walk reached, the ids of the entities from its start to the result.
     """
 
     nodes: Sequence[SubgraphNode] = ()
     edges: Sequence[SubgraphEdge] = ()
     paths: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def merge_subgraphs(subgraphs: Sequence[Subgraph], chunk_ids: Collection[str]) -> Subgraph:
+    """Merge the subgraphs of the parts of a search, and leave out chunks that are no results.
+
+    Args:
+        subgraphs: Subgraphs of the parts.
+        chunk_ids: Public ids of the chunks of the results.
+    """
+    edges = dict.fromkeys(edge for part in subgraphs for edge in part.edges if edge.chunk_id in chunk_ids)
+    paths = {chunk: path for part in subgraphs for chunk, path in part.paths.items() if chunk in chunk_ids}
+    used = {end for edge in edges for end in (edge.source, edge.target)}
+    used.update(entity for path in paths.values() for entity in path)
+    nodes = {node.id: node for part in subgraphs for node in part.nodes if node.id in used}
+    return Subgraph([*nodes.values()], [*edges], paths)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 
 from app.errors import AppError
+from app.graph.subgraph import Subgraph
 from app.retrieval import time_budget
 from app.retrieval.explain import RetrieverPlan
 from app.retrieval.types import DegradableStep
@@ -53,6 +54,7 @@ class SearchRun:
         plans: Plans of the retrievers by search index, if the caller requested them.
         degraded_steps: Steps that failed or were skipped, each with a reason as in ``get_failure_reason``.
         background_tasks: Tasks that run while the search continues.
+        subgraphs: Parts of the entity graph that connect the hits, if the caller requested them.
         database_budget: Database time that is left, shared by all parts of the search.
     """
 
@@ -63,6 +65,7 @@ class SearchRun:
     plans: dict[bytes, RetrieverPlan] = field(default_factory=dict)
     degraded_steps: dict[str, str] = field(default_factory=dict)
     background_tasks: list[asyncio.Task[Any]] = field(default_factory=list)
+    subgraphs: list[Subgraph] = field(default_factory=list)
     database_budget: DatabaseBudget = field(default_factory=DatabaseBudget)
 
     @classmethod
@@ -139,7 +142,9 @@ class SearchRun:
     def reset(self) -> None:
         """Cancel the background tasks and forget everything collected so far, except the timings."""
         self.cancel_background()
-        for collected in (self.warnings, self.notices, self.plans, self.degraded_steps, self.background_tasks):
+        for collected in (
+            self.warnings, self.notices, self.plans, self.degraded_steps, self.background_tasks, self.subgraphs
+        ):  # fmt: skip
             collected.clear()
 
     def time_step(self, step: str) -> "StepTimer":

@@ -13,6 +13,8 @@ from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.documents.access import restrict_scope
 from app.documents.scopes import DocumentScope
 from app.errors import AppError
+from app.graph.subgraph import Subgraph, merge_subgraphs
+from app.ids import encode_id
 from app.inference.chat import ChatModel
 from app.inference.embedding.model_registry import Embedders
 from app.inference.rerank import Reranker
@@ -235,6 +237,7 @@ class RetrievalService:
             answer_prompt=plan.prompts.get("answer"),
             degraded_steps=search_run.degraded_steps,
             auto_thresholds=auto_thresholds,
+            subgraph=_merge_subgraphs(search_run, hits[: plan.top_k]),
         )
 
     def _plan_sources_early(
@@ -349,6 +352,13 @@ class RetrievalService:
             async with self.db.transaction() as session:
                 scope = await restrict_scope(session, principal, scope)
         return scope.list_visible_keys()
+
+
+def _merge_subgraphs(search_run: SearchRun, hits: Sequence[Hit]) -> Subgraph | None:
+    """Return the part of the entity graph that connects the hits; None if no walk has recorded one."""
+    if not search_run.subgraphs:
+        return None
+    return merge_subgraphs(search_run.subgraphs, {encode_id("chk", hit.chunk.id) for hit in hits})
 
 
 def _collect_texts(queries: Sequence[Query], parts: Sequence[SearchPart]) -> list[str]:

@@ -33,6 +33,8 @@ MIN_ROUTE_SECONDS = 0.3
 # Shares of the first attempt with both retrievers, of each retriever alone without extra queries, and of the loading of
 # hits.
 RETRIEVERS_COMBINED, RETRIEVERS_SEPARATE, READING = 0.5, 0.4, 1.0
+# Share of the walk in the graph. The rest is for the loading of hits.
+GRAPH_WALK = 0.5
 # With less time left, there is no second pass if too few rows have become hits.
 MIN_SECOND_PASS_SECONDS = 0.2
 # Minimum seconds for the database. A lower limit would fail every search on a busy machine.

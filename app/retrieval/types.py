@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.documents.scopes import DocumentScope
 from app.errors import UnavailableError
+from app.graph.subgraph import Subgraph
 from app.ids import get_creation_time
 from app.inference.embedding import ImageFile, Vectors
 from app.inference.embedding.search_defaults import RequestedThreshold
@@ -25,7 +26,9 @@ ChunkKey = bytes
 A ranking looks up keys a thousand times. Bytes cache their hash; a pair of UUIDs computes it each time.
 """
 RetrieverName = Literal["dense", "lexical"]
-DegradableStep = Literal["rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy"]
+DegradableStep = Literal[
+    "rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy", "graph"
+]
 """Step that a search can be answered without."""
 RepeatPolicy = Literal["demote", "allow", "exclude"]  # of hits whose text is already in the conversation
 MAX_EXPANDED_CHARACTERS = 2_000_000
@@ -315,6 +318,7 @@ class Hit:
         vector: Vector of the chunk, if the caller requested it.
         ranks: Ranks in the lists of the retrievers, if the caller requested an explanation.
         is_external: Whether the hit comes from an HTTP source, so that its chunk and document are not stored.
+        found_through: Names on the way of the graph walk to the hit, if the caller requested an explanation.
         is_repeated: Whether its text is already in the conversation of the search.
     """
 
@@ -330,6 +334,7 @@ class Hit:
     vector: Sequence[float] | None = None
     ranks: Sequence[RetrieverRank] = ()
     is_external: bool = False
+    found_through: Sequence[str] = ()
     is_repeated: bool = False
 
     @property
@@ -382,6 +387,7 @@ class SearchResult:
         languages: Languages of the searched knowledge bases.
         answer_prompt: Prompt for an answer from the result; None if there is none.
         degraded_steps: Steps that failed or had too little time, each with the reason.
+        subgraph: Part of the entity graph that connects the hits; None if it was not requested.
         auto_thresholds: Calibrated thresholds of the searched knowledge bases; None if ``auto`` was not requested.
     """
 
@@ -397,3 +403,4 @@ class SearchResult:
     answer_prompt: ActivePrompt | None = None
     degraded_steps: Mapping[str, str] = field(default_factory=dict)
     auto_thresholds: Sequence[AutoThreshold] | None = None
+    subgraph: Subgraph | None = None

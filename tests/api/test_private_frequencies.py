@@ -11,8 +11,8 @@ from harness.running_service import Service, Tenant
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 QUERIES = ("zorglub", "zorglub lighthouse", "harbour lighthouse zorglub keeper", "keeper")
 TEXTS = (
-    "The zorglub keeps the harbour.",
-    "A zorglub, a lighthouse and a zorglub.",
+    "The great Zorglub keeps the harbour.",
+    "A small Zorglub, a lighthouse and a Zorglub.",
     "Lighthouse keepers of the harbour write letters.",
 )
 
@@ -20,8 +20,8 @@ TEXTS = (
 @pytest.fixture
 def bob(tenant: Tenant) -> httpx2.Client:
     tenant.add_text("The keeper of everybody's harbour.")
-    tenant.add_text("Bob has a zorglub of his own.", user_id="bob")
-    tenant.add_text("A lighthouse for Bob alone.", user_id="bob")
+    tenant.add_text("Here, Bob has a Zorglub of his own.", user_id="bob")
+    tenant.add_text("A lighthouse for Bob alone, and for Zorglub.", user_id="bob")
     return tenant.create_client("writer", user_id="bob")
 
 
@@ -29,12 +29,15 @@ def seen(client: httpx2.Client) -> dict[str, Any]:
     """Return all replies with words and counts, without times and request ids."""
     answers: dict[str, Any] = {}
     for query in QUERIES:
-        for strategy in ("lexical", "hybrid", "dense"):
+        for strategy in ("lexical", "hybrid", "dense", "graph_rag"):
             body = {"query": query, "strategy": strategy, "scope": {"user_id": "bob"}, "explain": True, "top_k": 20}
             reply = client.post("/v1/search", json=body)
             reply.raise_for_status()
             told = reply.json()
-            results = [(one["document"]["id"], one["score"], one["scores"]) for one in told["results"]]
+            results = [
+                (one["document"]["id"], one["score"], one["scores"], one.get("found_through"))
+                for one in told["results"]
+            ]
             answers[f"{strategy} {query}"] = results, told["warnings"], told["explain"]["knowledge_bases"]
         near = {"query": query, "scope": {"user_id": "bob"}, "score_threshold": 0.05, "strategy": "lexical"}
         answers[f"near {query}"] = [one["score"] for one in client.post("/v1/search", json=near).json()["results"]]
@@ -84,6 +87,7 @@ def test_private_documents_of_others_change_no_reply(
 ) -> None:
     before = seen(bob)
     assert before["lexical zorglub"][0]
+    assert any(found_through for *_, found_through in before["graph_rag zorglub"][0])
     assert before["counts"][0] == 3
     change(tenant)
     assert seen(bob) == before
@@ -97,8 +101,8 @@ def test_restricted_key_scores_depend_on_visible_chunks_only(
     tenant.admin.patch(f"{DOCUMENTS}/{first}", json={"scope": {"level": "tenant"}}).raise_for_status()
     alone = service.create_tenant("without-alice")
     alone.add_text("The keeper of everybody's harbour.")
-    alone.add_text("Bob has a zorglub of his own.", user_id="bob")
-    alone.add_text("A lighthouse for Bob alone.", user_id="bob")
+    alone.add_text("Here, Bob has a Zorglub of his own.", user_id="bob")
+    alone.add_text("A lighthouse for Bob alone, and for Zorglub.", user_id="bob")
     alone.add_text(TEXTS[0])
     twin = alone.create_client("reader", user_id="bob")
     assert len(others) == 2

@@ -17,6 +17,7 @@ CALLABLE = {
     "current_tenant",
     "system_tenant",
     "hybrid_search",
+    "graph_walk",
     "find_key",
     "list_tenants",
     "claim_work",
@@ -159,7 +160,7 @@ async def test_policies_of_definer_roles_are_the_listed_ones(owner: asyncpg.Conn
                 "index_totals",
                 "private_frequency",
                 "search_index",
-                *("chunk_entity", "entity", "entity_alias", "private_entity_frequency", "relation"),
+                *("chunk_entity", "entity", "entity_alias", "private_entity_frequency", "relation", "chunk"),
             )
         ),
         *(

@@ -139,12 +139,14 @@ class HybridRetriever:
             first = await self._retrieve_combined(calls, ranker)
         except (DBAPIError, TimeoutError, DatabaseUnavailable) as exc:
             logger.warning("search.retrievers_failed", error=exc)
+            if ranker.refiner is not None:
+                ranker.refiner.report_skipped(get_failure_reason(exc))
         else:
             return await self._run_second_pass(calls, ranker, first) if self._needs_second_pass(first) else first.hits
         lists, answered = await self._run_separately(self._skip_extra_queries(extra_positions, calls))
         try:
             async with self._open_repository(time_budget.READING) as repository:
-                ranking = await self._rank(ranker, lists)
+                ranking = self._apply_weights(await self._rank(ranker, lists))
                 loader = self._create_loader(repository)
                 hits = await loader.load_hits(ranking.without_extra_lookups(), retriever=answered[0])
                 return await loader.add_vectors(hits, has_dense="dense" in answered)
@@ -186,9 +188,13 @@ class HybridRetriever:
             lists = await self._run(repository, calls, size)
         has_more = may_have_more(calls, lists, size=size, thresholds=self.score_thresholds)
         if first is None:
-            return RetrieverPass(lists, await self._rank(ranker, lists, repository), size, has_more)
+            ranking = await self._rank(ranker, lists, repository)
+            if ranker.refiner is not None:
+                refined = await ranker.refiner.refine(repository, calls, ranking)
+                ranking = replace(ranking, ranked_keys=refined)
+            return RetrieverPass(lists, self._apply_weights(ranking), size, has_more)
         merged = merge_passes(first.lists, lists)
-        ranking = first.ranking.extend(await self._rank(ranker, merged, repository))
+        ranking = first.ranking.extend(self._apply_weights(await self._rank(ranker, merged, repository)))
         return RetrieverPass(merged, ranking, size, has_more)
 
     async def _rank(
@@ -199,12 +205,12 @@ class HybridRetriever:
         With a repository, cosines that the strategy needs and the retrievers did not compute are looked up.
         """
         if len(lists) > MAX_INLINE_LISTS:
-            return self._apply_weights(await asyncio.to_thread(lambda: ranker.rank_results(ranker.group(lists))))
+            return await asyncio.to_thread(lambda: ranker.rank_results(ranker.group(lists)))
         results = ranker.group(lists)
         if repository is not None and ranker.needs_cosines and ranker.model_query_vectors:
             tenants = {index: reference.tenant_id for index, reference in self.indexes.items()}
             await complete_cosines(repository, results, ranker.model_query_vectors, tenants)
-        return self._apply_weights(ranker.rank_results(results))
+        return ranker.rank_results(results)
 
     def _needs_second_pass(self, latest: RetrieverPass) -> bool:
         """Return whether there are too few hits and the retrievers may have more rows."""

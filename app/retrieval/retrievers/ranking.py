@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from app.retrieval.fusion.rank_fusion import sort_best_first
 from app.retrieval.fusion.score_fusion import place_below
-from app.retrieval.repository import Floats, RetrieverHits, RetrieverQuery
+from app.retrieval.repository import Floats, RetrievalRepository, RetrieverHits, RetrieverQuery
 from app.retrieval.types import ChunkKey, RetrieverName, RetrieverRank, Scores, round_score
 
 RankedKeys = list[tuple[ChunkKey, float]]
@@ -131,6 +131,18 @@ class Ranking:
         return [Scores(dense.get(key), lexical.get(key), score if self.is_fused else None) for key, score in hits]
 
 
+class RankingRefiner(Protocol):
+    """Second ranking of a strategy, which may read more from the database."""
+
+    async def refine(
+        self, repository: RetrievalRepository, calls: Sequence[RetrieverQuery], ranking: Ranking
+    ) -> RankedKeys:
+        """Return another ranked list for the ranking of the retrievers' lists."""
+
+    def report_skipped(self, reason: str) -> None:
+        """Report that the search ran without the second ranking."""
+
+
 @dataclass(frozen=True, slots=True)
 class ListRanker:
     """Ranking of the retrievers' lists by a strategy.
@@ -147,6 +159,7 @@ class ListRanker:
         model_query_vectors: Vectors of several queries.
         dense_weights: Default weight of the dense retriever for each search index, by the 16 bytes of its id.
         cosine_spans: Span of the cosines of each embedding model; None if it is unknown.
+        refiner: Second ranking of the first pass; None for none.
     """
 
     calls: Sequence[RetrieverQuery]
@@ -160,6 +173,7 @@ class ListRanker:
     model_query_vectors: Sequence[ModelQueryVectors] = ()
     dense_weights: Mapping[bytes, float] = field(default_factory=dict)
     cosine_spans: Sequence[float | None] = ()
+    refiner: RankingRefiner | None = None
 
     def group(self, lists: Sequence[RetrieverHits]) -> RetrieverResults:
         """Group the lists by query."""

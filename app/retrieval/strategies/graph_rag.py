@@ -1,19 +1,78 @@
-"""Reserved strategy name for retrieval along a graph of entities; not implemented, hybrid is used instead."""
+"""Retrieval along a graph of names: hybrid, and chunks that share names with the question or with the best hits."""
 
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from app.retrieval.graph_walk.subgraph import describe_walk
+from app.retrieval.graph_walk.types import WalkSettings
+from app.retrieval.graph_walk.walker import GraphWalker
 from app.retrieval.strategies import hybrid
 from app.retrieval.strategies.strategy import SearchContext, Strategy
 from app.retrieval.types import Hit
-from app.warnings import ServiceWarning, WarningCode
 
-STRATEGY_NOT_IMPLEMENTED = ServiceWarning(
-    WarningCode.STRATEGY_NOT_IMPLEMENTED, "graph_rag is not implemented, so hybrid was used instead."
+_HYBRID = hybrid.HybridOptions()
+
+
+class GraphRagOptions(BaseModel, extra="forbid"):
+    """Options of the walk, and its weight against the hybrid search."""
+
+    max_hops: int = Field(
+        2, ge=1, le=3, description="Number of steps of the walk. 2 leads from a hit to a name, and to other chunks."
+    )
+    seeds: int = Field(3, ge=0, le=20, description="Number of best hits of the hybrid search where the walk starts.")
+    query_weight: float = Field(
+        0.3, ge=0, le=1, description="Share of the start that the names in the question have; the hits have the rest."
+    )
+    damping: float = Field(
+        0.7, ge=0, le=1, description="Share of the weight that each step moves; the rest returns to the start."
+    )
+    graph_weight: float = Field(
+        0.8, ge=0, le=1, description="Weight of the walk in the score; hybrid has the rest. 1 is the walk alone."
+    )
+    keep_first: int = Field(1, ge=0, le=20, description="Number of first hits of the hybrid search that stay first.")
+    relation_filter: list[str] | None = Field(
+        None,
+        max_length=50,
+        description="Predicates: the walk then only uses names that such a relation of the chunk joins. Null for all.",
+    )
+    max_entity_share: float = Field(
+        0.02,
+        gt=0,
+        le=1,
+        description="Maximum share of the chunks that may have a name; more frequent names are ignored.",
+    )
+    fuse_with_vectors: bool = Field(
+        True, description="Whether hits of the hybrid search that the walk does not reach are results too."
+    )
+    subgraph: Literal["none", "entities", "text"] = Field(
+        "none", description="Whether the response has the names and paths of the results, and a text made of them."
+    )
+
+    def to_settings(self) -> WalkSettings:
+        """Convert the options to the settings of a walk."""
+        return WalkSettings(**self.model_dump())
+
+
+async def run(context: SearchContext, options: GraphRagOptions) -> list[Hit]:
+    """Search with hybrid, walk in the graph, and rank the chunks of both.
+
+    Args:
+        context: The search.
+        options: Options of the walk.
+
+    Returns:
+        The best hits, at most ``context.retriever.top_k``, best first.
+    """
+    questions = [query.text for query in context.queries if query.text and not query.is_extra]
+    walker = GraphWalker(options.to_settings(), context.search_run, context.targets, questions)
+    hits = await context.find(lambda results: hybrid.fuse(results, _HYBRID), refiner=walker)
+    return await describe_walk(context, walker, hits)
+
+
+STRATEGY = Strategy(
+    "graph_rag",
+    "Hybrid, and chunks that share names with the question or with the best hits.",
+    GraphRagOptions,
+    run,
 )
-
-
-async def run(context: SearchContext, options: hybrid.HybridOptions) -> list[Hit]:
-    """Search with the strategy hybrid, and add a notice."""
-    context.search_run.add_notice(STRATEGY_NOT_IMPLEMENTED)
-    return await hybrid.run(context, options)
-
-
-STRATEGY = Strategy("graph_rag", "Not implemented: uses hybrid, with a warning.", hybrid.HybridOptions, run)

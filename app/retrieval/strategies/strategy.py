@@ -16,7 +16,13 @@ from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.query_embedding import QueryEmbedder, Vector
 from app.retrieval.repository import RetrieverQuery
 from app.retrieval.retrievers.executor import HybridRetriever
-from app.retrieval.retrievers.ranking import ListRanker, ModelQueryVectors, RankedKeys, RetrieverResults
+from app.retrieval.retrievers.ranking import (
+    ListRanker,
+    ModelQueryVectors,
+    RankedKeys,
+    RankingRefiner,
+    RetrieverResults,
+)
 from app.retrieval.retrievers.terms import NO_TERMS, IndexLanguages, Terms, analyze_queries
 from app.retrieval.search_run import SearchRun, gather
 from app.retrieval.types import Hit, IndexRef, NamedTransformer, Query
@@ -121,6 +127,7 @@ class SearchContext:
         dense: bool = True,
         lexical: bool = True,
         cosines: bool = True,
+        refiner: RankingRefiner | None = None,
     ) -> list[Hit]:
         """Run the retrievers for every query in every target, rank the results, and read the best hits.
 
@@ -133,6 +140,7 @@ class SearchContext:
             lexical: Whether to use the lexical retriever.
             cosines: Whether ``rank`` needs the cosine of every chunk. If false, chunks that only the lexical
                 retriever found may lack a cosine, and ``rank`` must keep their lexical order.
+            refiner: Second ranking, which may read more from the database; None for none.
 
         Returns:
             The best hits, at most ``retriever.top_k``, best first.
@@ -177,6 +185,7 @@ class SearchContext:
             model_query_vectors=comparisons,
             dense_weights={item.kb.index.id.bytes: item.search_defaults.dense_weight for item in self.targets},
             cosine_spans=spans,
+            refiner=refiner,
         )
         return await self.retriever.retrieve(calls, ranker, extra_positions=frozenset(compress(count(), is_extra)))
 

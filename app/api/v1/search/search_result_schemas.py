@@ -9,6 +9,7 @@ from app.api.http.warning_schema import WarningOut
 from app.api.v1.documents.images import ImageOut
 from app.api.v1.schemas import Time
 from app.api.v1.search.explanation_schemas import AutoThresholdOut, ExplanationOut
+from app.api.v1.search.graph_schemas import GraphOut
 from app.retrieval.types import DegradableStep, RetrieverName
 
 
@@ -163,6 +164,13 @@ class SearchResultOut(BaseModel):
         description="Ranks of the chunk in the results of each retriever. Only present if the request sets `explain`.",
         exclude_if=lambda ranks: ranks is None,
     )
+    found_through: list[str] | None = Field(
+        None,
+        description="Names on the way by which the strategy `graph_rag` reached the chunk. Only present with `explain` "
+        "or `subgraph`, and if the walk reached it.",
+        examples=[["Stephen Warbeck"]],
+        exclude_if=lambda names: names is None,
+    )
 
 
 class DegradedStepOut(BaseModel):
@@ -195,6 +203,12 @@ class SearchOut(BaseModel):
     )
     warnings: list[WarningOut] = Field(
         description="Warnings: a part of the search was left out or done in another way.", examples=[[]]
+    )
+    graph: GraphOut | None = Field(
+        None,
+        description="Part of the entity graph that connects the results. Only present for the strategy `graph_rag` "
+        "with `subgraph`.",
+        exclude_if=lambda graph: graph is None,
     )
     auto_thresholds: list[AutoThresholdOut] | None = Field(
         None,

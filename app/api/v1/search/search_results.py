@@ -18,6 +18,7 @@ from app.api.v1.search.explanation_schemas import (
     RoutingDecisionOut,
     UsedPromptOut,
 )
+from app.api.v1.search.graph_schemas import to_graph_out
 from app.api.v1.search.search_result_schemas import (
     DegradedStepOut,
     ResultDocumentOut,
@@ -77,6 +78,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         citation=hit.citation,
         vector=None if hit.vector is None else list(hit.vector),
         ranks=[RetrieverRankOut(**rank._asdict()) for rank in hit.ranks] or None,
+        found_through=list(hit.found_through) or None,
     )
 
 
@@ -169,6 +171,7 @@ async def create_search_response(result: SearchResult, response: Response) -> Se
         strategy=result.strategy,
         degraded=[DegradedStepOut(step=step, reason=reason) for step, reason in result.degraded_steps.items()],
         warnings=to_warnings_out(result.warnings),
+        graph=to_graph_out(result.subgraph),
         auto_thresholds=to_auto_thresholds_out(result),
         timings_ms=dict(result.timings_ms),
         explain=to_explanation_out(result),
