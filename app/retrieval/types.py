@@ -155,14 +155,6 @@ class SearchRequest:
     notices: Sequence[ServiceWarning] = ()
 
 
-class IndexRef(NamedTuple):
-    """Knowledge base of a search index, with its owner and the factor for the scores of its hits."""
-
-    tenant_id: UUID
-    name: str
-    weight: float = 1.0
-
-
 @dataclass(frozen=True, slots=True)
 class HitChunk:
     """Chunk of a hit.
@@ -318,7 +310,7 @@ class Hit:
         vector: Vector of the chunk, if the caller requested it.
         ranks: Ranks in the lists of the retrievers, if the caller requested an explanation.
         is_external: Whether the hit comes from an HTTP source, so that its chunk and document are not stored.
-        found_through: Names on the way of the graph walk to the hit, if the caller requested an explanation.
+        path_names: Names on the way of the graph walk to the hit, if the caller requested an explanation.
         is_repeated: Whether its text is already in the conversation of the search.
     """
 
@@ -334,7 +326,7 @@ class Hit:
     vector: Sequence[float] | None = None
     ranks: Sequence[RetrieverRank] = ()
     is_external: bool = False
-    found_through: Sequence[str] = ()
+    path_names: Sequence[str] = ()
     is_repeated: bool = False
 
     @property

@@ -58,7 +58,7 @@ def test_walk_finds_chunk_that_shares_name_with_best_hit(films: Tenant) -> None:
     assert first_words(hybrid)[0] == first_words(walked)[0] == "Shakespeare in"
     assert "Stephen Warbeck" not in first_words(hybrid)
     found = {
-        words: result.get("found_through") for words, result in zip(first_words(walked), walked["results"], strict=True)
+        words: result.get("path_names") for words, result in zip(first_words(walked), walked["results"], strict=True)
     }
     assert found == {"Shakespeare in": None, "A town": None, "Stephen Warbeck": ["Stephen Warbeck"]}
     assert (walked["strategy"], walked["warnings"], walked["degraded"]) == ("graph_rag", [], [])
@@ -71,9 +71,7 @@ FAR = "Ada Quillfeather paints boats."
 
 def names_of(reply: Mapping[str, Any]) -> dict[str, list[str] | None]:
     """Return the names through which the walk found each text, by the first two words of the text."""
-    return {
-        words: result.get("found_through") for words, result in zip(first_words(reply), reply["results"], strict=True)
-    }
+    return {words: result.get("path_names") for words, result in zip(first_words(reply), reply["results"], strict=True)}
 
 
 def reaches(client: httpx2.Client, **body: Any) -> bool:
@@ -155,7 +153,8 @@ def execute(service: Service, sql: str, *values: object) -> list[asyncpg.Record]
     async def run() -> list[asyncpg.Record]:
         connection = await asyncpg.connect(service.urls.owner)
         try:
-            return await connection.fetch(sql, *values)
+            rows: list[asyncpg.Record] = await connection.fetch(sql, *values)
+            return rows
         finally:
             await connection.close()
 
@@ -197,7 +196,7 @@ def test_name_of_split_document_is_another_entity(bridged: Tenant) -> None:
 
 def test_split_in_other_document_changes_nothing(bridged: Tenant) -> None:
     add(bridged, BRIDGE)
-    other = add(bridged, "Stephen Warbeck is also the name of a ship, says a sailor of Stephen Warbeck.")
+    other = add(bridged, "The ship called Stephen Warbeck sails on Monday.")
     (stephen,) = find_keys(bridged, "stephen warbeck")
     correct(bridged, stephen, 12345, other["id"])
     assert reaches(bridged.admin)
@@ -210,10 +209,8 @@ def test_relation_filter_walks_along_named_relations_only(bridged: Tenant) -> No
     ada, stephen = find_keys(bridged, "ada quillfeather", "stephen warbeck")
     sql = """insert into relation (tenant_id, index_id, chunk_id, ordinal, subject_key, object_key, predicate, method)
              select e.tenant_id, e.index_id, e.chunk_id, 0, $2, $3, 'met', 'given' from chunk_entity e
-              where e.tenant_id = $1 and e.keys @> array[$2::int]"""
+              where e.tenant_id = $1 and e.keys && array[$2, $3]::int[]"""
     execute(bridged.service, sql, decode_id("ten", bridged.id), stephen, ada)
-    sql = sql.replace("array[$2::int]", "array[$3::int]").replace("select e.tenant_id", "select distinct e.tenant_id")
-    execute(bridged.service, f"{sql} on conflict do nothing", decode_id("ten", bridged.id), stephen, ada)
     assert reaches(bridged.admin, strategy_options=options)
     assert not reaches(bridged.admin, strategy_options={"relation_filter": ["wrote to"]})
 
@@ -263,10 +260,13 @@ def test_first_results_do_not_depend_on_top_k(films: Tenant) -> None:
     assert [(one["chunk_id"], one["score"]) for one in few] == [(one["chunk_id"], one["score"]) for one in many[:3]]
 
 
-def test_without_seeds_only_names_of_question_lead(films: Tenant) -> None:
-    found = search(films.admin, top_k=50, strategy_options={"seeds": 0, "query_weight": 1, "max_hops": 1}, explain=True)
-    assert names_of(found)["Shakespeare in"] == ["Shakespeare in Love"]
-    assert names_of(found).get("Stephen Warbeck") is None
+def test_without_seeds_only_names_of_question_lead(bridged: Tenant) -> None:
+    add(bridged, BRIDGE)
+    options = {"seeds": 0, "max_hops": 1}
+    found = search(bridged.admin, "Ada Quillfeather", top_k=50, strategy_options=options, explain=True)
+    assert names_of(found) == {
+        "A letter": ["Ada Quillfeather"], "Ada Quillfeather": ["Ada Quillfeather"], "Stephen Warbeck": None
+    }  # fmt: skip
 
 
 def test_score_threshold_holds_for_chunks_of_walk(films: Tenant) -> None:
@@ -279,7 +279,7 @@ def test_subgraph_has_nodes_edges_and_paths_of_results(films: Tenant) -> None:
     found = search(films.admin, top_k=3, strategy_options={"subgraph": "entities"})
     graph = found["graph"]
     names = {node["id"]: node["name"] for node in graph["nodes"]}
-    assert {"Stephen Warbeck", "Shakespeare in Love"} <= set(names.values())
+    assert "Stephen Warbeck" in names.values()
     chunks = {" ".join(one["text"].split()[:2]): one["chunk_id"] for one in found["results"]}
     assert [names[entity] for entity in graph["paths"][chunks["Stephen Warbeck"]]] == ["Stephen Warbeck"]
     assert set(graph["paths"]) <= set(chunks.values())
@@ -330,4 +330,4 @@ def test_several_knowledge_bases_share_one_walk(tenant: Tenant) -> None:
     reply = tenant.admin.post("/v1/search", json=body | {"knowledge_bases": ["default", "second"]}).json()
     found = names_of(reply)
     assert found["Stephen Warbeck"] == ["Stephen Warbeck"]
-    assert found["A letter"] is not None
+    assert found["Ada Quillfeather"] == ["Ada Quillfeather"] or found["A letter"] == ["Ada Quillfeather"]

@@ -35,8 +35,7 @@ def seen(client: httpx2.Client) -> dict[str, Any]:
             reply.raise_for_status()
             told = reply.json()
             results = [
-                (one["document"]["id"], one["score"], one["scores"], one.get("found_through"))
-                for one in told["results"]
+                (one["document"]["id"], one["score"], one["scores"], one.get("path_names")) for one in told["results"]
             ]
             answers[f"{strategy} {query}"] = results, told["warnings"], told["explain"]["knowledge_bases"]
         near = {"query": query, "scope": {"user_id": "bob"}, "score_threshold": 0.05, "strategy": "lexical"}
@@ -87,7 +86,7 @@ def test_private_documents_of_others_change_no_reply(
 ) -> None:
     before = seen(bob)
     assert before["lexical zorglub"][0]
-    assert any(found_through for *_, found_through in before["graph_rag zorglub"][0])
+    assert any(path_names for *_, path_names in before["graph_rag zorglub"][0])
     assert before["counts"][0] == 3
     change(tenant)
     assert seen(bob) == before

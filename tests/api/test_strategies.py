@@ -142,10 +142,6 @@ def test_strategy_with_failing_model_falls_back_to_hybrid(
             "hyde",
             warning_json("chat_model_not_configured", "No chat model is configured, so hyde ran without it."),
         ),
-        (
-            "graph_rag",
-            warning_json("strategy_not_implemented", "graph_rag is not implemented, so hybrid was used instead."),
-        ),
     ],
 )
 def test_strategy_without_model_falls_back_to_hybrid(silent: Tenant, strategy: str, warning: dict[str, str]) -> None:
@@ -233,7 +229,11 @@ def test_capabilities_list_strategies_with_options(tenant: Tenant) -> None:
         for name, one in found.items()
     }
     assert options == {
-        "dense": {}, "lexical": {}, "hybrid": hybrid, "graph_rag": hybrid,
+        "dense": {}, "lexical": {}, "hybrid": hybrid,
+        "graph_rag": {
+            "max_hops": 2, "seeds": 3, "query_weight": 0.3, "damping": 0.7, "graph_weight": 0.8, "keep_first": 1,
+            "relation_filter": None, "max_entity_share": 0.02, "fuse_with_vectors": True, "subgraph": "none",
+        },
         "multi_query": hybrid | {"num_queries": 3},
         "hyde": hybrid | {"n_hypothetical": 1, "replace": False},
     }  # fmt: skip
@@ -266,7 +266,7 @@ def test_unknown_strategy_or_option_is_422_everywhere(
         assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", *place, *loc])
         assert strategy != "magic" or all(name in reply.json()["detail"] for name in NAMES)
         if loc[1:] == ["hops"]:
-            assert reply.json()["detail"] == "No option is named 'hops'. Choose one of: fusion, dense_weight, rrf_k."
+            assert reply.json()["detail"].startswith("No option is named 'hops'. Choose one of: max_hops, seeds, ")
 
 
 async def store(tenant: Tenant, kb: str, settings: dict[str, Any]) -> None:

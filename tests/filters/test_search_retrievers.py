@@ -17,11 +17,12 @@ from app.documents.types import DocumentFields, ProvidedChunk
 from app.errors import InvalidInputError
 from app.filters import CompiledFilter, compile_filter
 from app.ids import encode_id
+from app.retrieval.index_refs import IndexRef
 from app.retrieval.repository import RetrieverQuery
 from app.retrieval.retrievers.executor import HybridRetriever
 from app.retrieval.retrievers.ranking import ListRanker
 from app.retrieval.search_run import SearchRun
-from app.retrieval.types import IndexRef, SearchRequest
+from app.retrieval.types import SearchRequest
 from tests.filters.filter_cases import CASES
 from tests.filters.filter_model import passes, random_filter, random_metadata
 from tests.fixtures.trees import read_tree

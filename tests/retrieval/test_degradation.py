@@ -18,11 +18,12 @@ from app.filters import CompiledFilter
 from app.ids import decode_id, encode_id
 from app.lexical.analyzers import get_analyzer
 from app.lexical.weights import compute_query_terms, compute_salt
+from app.retrieval.index_refs import IndexRef
 from app.retrieval.repository import RetrieverQuery
 from app.retrieval.retrievers.executor import HybridRetriever
 from app.retrieval.retrievers.ranking import ListRanker, RankedKeys, RetrieverResults, merge_by_best_score
 from app.retrieval.search_run import RESULTS_MAY_BE_INCOMPLETE, SearchRun
-from app.retrieval.types import Hit, IndexRef
+from app.retrieval.types import Hit
 from app.warnings import ServiceWarning
 from harness.databases import DatabaseFactory
 from harness.protocol_servers.embedding import EmbeddingServer

@@ -18,8 +18,8 @@ from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.graph_walk.types import Aliases, WalkOutcome
 from app.retrieval.graph_walk.walker import GraphWalker
+from app.retrieval.retrievers.executor import HybridRetriever
 from app.retrieval.search_run import get_failure_reason
-from app.retrieval.strategies.strategy import SearchContext
 from app.retrieval.types import ChunkKey, Hit
 
 logger = get_logger(__name__)
@@ -54,13 +54,13 @@ class ChunkNames:
     relations: Sequence[StoredRelation]
 
 
-async def describe_walk(context: SearchContext, walker: GraphWalker, hits: list[Hit]) -> list[Hit]:
+async def describe_walk(retriever: HybridRetriever, walker: GraphWalker, hits: list[Hit]) -> list[Hit]:
     """Add the names on the way to each hit, and store the subgraph of the hits in the search run.
 
     Nothing is read if the caller wants neither an explanation nor a subgraph.
 
     Args:
-        context: The search.
+        retriever: Retriever of the search.
         walker: The walker after its walk.
         hits: Hits of the search, which the caller may read.
 
@@ -68,17 +68,17 @@ async def describe_walk(context: SearchContext, walker: GraphWalker, hits: list[
         The hits in the same order.
     """
     outcome, has_subgraph = walker.outcome, walker.settings.subgraph != "none"
-    if not hits or not outcome.paths or not (context.retriever.explain or has_subgraph):
+    if not hits or not outcome.paths or not (retriever.explain or has_subgraph):
         return hits
     try:
-        names = await _load_names(context, outcome, hits)
+        names = await _load_names(retriever, outcome, hits)
     except (DBAPIError, DatabaseUnavailable, TimeoutError) as exc:
         logger.warning("search.graph_names_failed", error=exc)
-        context.search_run.degrade("graph", get_failure_reason(exc))
+        retriever.search_run.degrade("graph", get_failure_reason(exc))
         return hits
     if has_subgraph:
-        context.search_run.subgraphs.append(build_subgraph(outcome, names, hits))
-    return [replace(hit, found_through=tuple(_list_path_names(hit.key, outcome, names))) for hit in hits]
+        retriever.search_run.subgraphs.append(build_subgraph(outcome, names, hits))
+    return [replace(hit, path_names=tuple(_list_path_names(hit.key, outcome, names))) for hit in hits]
 
 
 def build_subgraph(outcome: WalkOutcome, names: ChunkNames, hits: Sequence[Hit]) -> Subgraph:
@@ -129,29 +129,29 @@ def _list_path_names(key: ChunkKey, outcome: WalkOutcome, names: ChunkNames) -> 
             yield name
 
 
-async def _load_names(context: SearchContext, outcome: WalkOutcome, hits: Sequence[Hit]) -> ChunkNames:
+async def _load_names(retriever: HybridRetriever, outcome: WalkOutcome, hits: Sequence[Hit]) -> ChunkNames:
     keys = dict.fromkeys(hit.key for hit in hits)
     keys |= dict.fromkeys(path.source for hit in hits if (path := outcome.paths.get(hit.key)) and path.source)
-    timeout_seconds = context.search_run.compute_database_timeout(time_budget.READING)
-    database = context.retriever.db
-    with context.search_run.time_step("graph"):
-        async with database.read_transaction(statement_timeout_seconds=timeout_seconds) as reader:
-            return await load_chunk_names(reader, [*keys], context, outcome.aliases)
+    timeout_seconds = retriever.search_run.compute_database_timeout(time_budget.READING)
+    tenants = [retriever.indexes[key[:16]].tenant_id for key in keys]
+    with retriever.search_run.time_step("graph"):
+        async with retriever.db.read_transaction(statement_timeout_seconds=timeout_seconds) as reader:
+            return await load_chunk_names(reader, [*keys], tenants, outcome.aliases)
 
 
 async def load_chunk_names(
-    reader: DriverReader, keys: Sequence[ChunkKey], context: SearchContext, aliases: Mapping[bytes, Aliases]
+    reader: DriverReader, keys: Sequence[ChunkKey], tenants: Sequence[UUID], aliases: Mapping[bytes, Aliases]
 ) -> ChunkNames:
     """Load the entities and relations of chunks that the caller may read.
 
     Args:
         reader: Transaction of the tenant.
         keys: Keys of the chunks.
-        context: The search, for the owners of the search indexes.
+        tenants: Owner of each chunk.
         aliases: Corrections, by the 16 bytes of the search index's id.
     """
     values = {
-        "tenants": [context.retriever.indexes[key[:16]].tenant_id for key in keys],
+        "tenants": tenants,
         "indexes": [key[:16].hex() for key in keys],
         "chunks": [key[16:].hex() for key in keys],
     }

@@ -43,12 +43,12 @@ class Aliases:
 
         A correction of the document takes precedence.
         """
-        found = {
+        targets = {
             document: target
             for alias, target, document in zip(self.keys, self.targets, self.documents, strict=True)
             if alias == key and (document is None or document == document_id)
         }
-        return found.get(document_id, found.get(None, key))
+        return targets.get(document_id, targets.get(None, key))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class WalkIndex:
     Attributes:
         tenant_id: Owner of the search index.
         kb_id: Its knowledge base.
+        name: Name of the knowledge base, for messages.
         index_id: Id of the search index.
         scopes: Scopes that the caller may read.
         filter: Compiled metadata filter.
@@ -66,6 +67,7 @@ class WalkIndex:
 
     tenant_id: UUID
     kb_id: UUID
+    name: str
     index_id: UUID
     scopes: Sequence[UUID]
     filter: CompiledFilter

@@ -9,17 +9,16 @@ from sqlalchemy.exc import DBAPIError
 from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.graph_walk.repository import GraphWalkRepository
-from app.retrieval.graph_walk.scoring import (
+from app.retrieval.graph_walk.types import QueryEntity, WalkIndex, WalkOutcome, WalkSettings, WalkStart
+from app.retrieval.graph_walk.walk_scores import (
     build_paths,
     list_candidate_keys,
     rank_walk,
     select_query_entities,
 )
-from app.retrieval.graph_walk.types import QueryEntity, WalkIndex, WalkOutcome, WalkSettings, WalkStart
 from app.retrieval.repository import RetrievalRepository, RetrieverQuery
 from app.retrieval.retrievers.ranking import RankedKeys, Ranking
 from app.retrieval.search_run import SearchRun, get_failure_reason
-from app.retrieval.strategies.strategy import SearchTarget
 from app.retrieval.types import ChunkKey
 from app.warnings import ServiceWarning, WarningCode
 
@@ -45,14 +44,14 @@ class GraphWalker:
     Attributes:
         settings: Settings of the walk.
         search_run: Deadline, timings and warnings of the search.
-        targets: Searched knowledge bases.
+        indexes: Search indexes of the searched knowledge bases.
         questions: Texts of the queries.
         outcome: Outcome of the walk, after it.
     """
 
     settings: WalkSettings
     search_run: SearchRun
-    targets: Sequence[SearchTarget]
+    indexes: Sequence[WalkIndex]
     questions: Sequence[str]
     outcome: WalkOutcome = field(default_factory=WalkOutcome)
 
@@ -118,12 +117,11 @@ class GraphWalker:
                 seeds.setdefault(UUID(bytes=key[:16]), {})[UUID(bytes=key[16:])] = score
         starts: list[WalkStart] = []
         missing: list[str] = []
-        for target in self.targets:
-            index = _to_walk_index(target)
+        for index in self.indexes:
             candidates = list_candidate_keys(index, self.questions)
             state = await walks.load_state(index, list(candidates.values()))
             if state is None or not state.has_graph:
-                missing.append(target.kb.display_name)
+                missing.append(index.name)
                 continue
             entities = select_query_entities(self.questions, candidates, state, self.settings.max_entity_share)
             index_seeds = seeds.get(index.index_id, {})
@@ -155,11 +153,6 @@ class GraphWalker:
                 similarity.update(await repository.compute_cosines(missing, tenants, vectors=vectors))
                 for key in missing:
                     ranking.results.compared_queries[key] = (1 << len(vectors)) - 1
-
-
-def _to_walk_index(target: SearchTarget) -> WalkIndex:
-    row = target.kb.row
-    return WalkIndex(row.tenant_id, row.id, target.kb.index.id, target.scopes, target.filter, target.is_user_restricted)
 
 
 def _scale_masses(starts: Sequence[WalkStart], query_weight: float) -> list[WalkStart]:

@@ -16,6 +16,7 @@ from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.costs import SearchCosts
 from app.retrieval.fusion.merge_sources import apply_weight
+from app.retrieval.index_refs import IndexRef
 from app.retrieval.repeated_texts import RepeatCheck, count_fresh
 from app.retrieval.repository import RetrievalRepository, RetrieverHits, RetrieverQuery
 from app.retrieval.retrievers.hit_loader import HitLoader
@@ -27,7 +28,7 @@ from app.retrieval.search_run import (
     SearchRun,
     get_failure_reason,
 )
-from app.retrieval.types import Expansion, Hit, IndexRef, RetrieverName, SearchUnavailable
+from app.retrieval.types import Expansion, Hit, RetrieverName, SearchUnavailable
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)

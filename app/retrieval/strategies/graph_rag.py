@@ -5,10 +5,10 @@ from typing import Literal
 from pydantic import BaseModel, Field
 
 from app.retrieval.graph_walk.subgraph import describe_walk
-from app.retrieval.graph_walk.types import WalkSettings
+from app.retrieval.graph_walk.types import WalkIndex, WalkSettings
 from app.retrieval.graph_walk.walker import GraphWalker
 from app.retrieval.strategies import hybrid
-from app.retrieval.strategies.strategy import SearchContext, Strategy
+from app.retrieval.strategies.strategy import SearchContext, SearchTarget, Strategy
 from app.retrieval.types import Hit
 
 _HYBRID = hybrid.HybridOptions()
@@ -65,9 +65,23 @@ async def run(context: SearchContext, options: GraphRagOptions) -> list[Hit]:
         The best hits, at most ``context.retriever.top_k``, best first.
     """
     questions = [query.text for query in context.queries if query.text and not query.is_extra]
-    walker = GraphWalker(options.to_settings(), context.search_run, context.targets, questions)
+    indexes = [_to_walk_index(target) for target in context.targets]
+    walker = GraphWalker(options.to_settings(), context.search_run, indexes, questions)
     hits = await context.find(lambda results: hybrid.fuse(results, _HYBRID), refiner=walker)
-    return await describe_walk(context, walker, hits)
+    return await describe_walk(context.retriever, walker, hits)
+
+
+def _to_walk_index(target: SearchTarget) -> WalkIndex:
+    kb = target.kb
+    return WalkIndex(
+        kb.row.tenant_id,
+        kb.row.id,
+        kb.display_name,
+        kb.index.id,
+        target.scopes,
+        target.filter,
+        target.is_user_restricted,
+    )
 
 
 STRATEGY = Strategy(

@@ -13,6 +13,7 @@ from app.filters import CompiledFilter
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.search_defaults import SearchDefaults, get_search_defaults
 from app.knowledge_bases.types import KnowledgeBaseView
+from app.retrieval.index_refs import IndexRef
 from app.retrieval.query_embedding import QueryEmbedder, Vector
 from app.retrieval.repository import RetrieverQuery
 from app.retrieval.retrievers.executor import HybridRetriever
@@ -25,7 +26,7 @@ from app.retrieval.retrievers.ranking import (
 )
 from app.retrieval.retrievers.terms import NO_TERMS, IndexLanguages, Terms, analyze_queries
 from app.retrieval.search_run import SearchRun, gather
-from app.retrieval.types import Hit, IndexRef, NamedTransformer, Query
+from app.retrieval.types import Hit, NamedTransformer, Query
 from app.warnings import ServiceWarning, WarningCode
 
 LEXICAL_ONLY = "only the lexical retriever was used"

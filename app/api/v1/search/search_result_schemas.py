@@ -164,7 +164,7 @@ class SearchResultOut(BaseModel):
         description="Ranks of the chunk in the results of each retriever. Only present if the request sets `explain`.",
         exclude_if=lambda ranks: ranks is None,
     )
-    found_through: list[str] | None = Field(
+    path_names: list[str] | None = Field(
         None,
         description="Names on the way by which the strategy `graph_rag` reached the chunk. Only present with `explain` "
         "or `subgraph`, and if the walk reached it.",

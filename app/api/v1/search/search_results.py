@@ -78,7 +78,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         citation=hit.citation,
         vector=None if hit.vector is None else list(hit.vector),
         ranks=[RetrieverRankOut(**rank._asdict()) for rank in hit.ranks] or None,
-        found_through=list(hit.found_through) or None,
+        path_names=list(hit.path_names) or None,
     )
 
 

@@ -1,7 +1,7 @@
 -- Move the masses of chunks to the entities that they name, by the weights of the edges. An edge weighs
 -- (1 + ln(count)) * ln(1 + p_total / chunks). An entity takes part if it is in at most p_max_chunks chunks, and if
 -- several chunks name it or it is a title. source is the chunk that gave the entity the most.
--- p_alias_keys, p_alias_targets and p_alias_documents are the corrections of the knowledge base: a key counts as its
+-- p_alias_keys, p_alias_targets and p_alias_documents are the corrections of the knowledge base. A key counts as its
 -- target, in one document or, without a document, in all. With p_predicates, an edge needs a relation of the chunk.
 create or replace function graph_entity_masses(p_tenant uuid, p_index uuid, p_chunks uuid[], p_masses float8[], p_total bigint, p_max_chunks float8,
                                                p_scopes uuid[], p_user_restricted bool, p_alias_keys int4[], p_alias_targets int4[],

@@ -92,7 +92,7 @@ def build_paths(rows: Sequence[WalkRow], seeds: Collection[ChunkKey]) -> dict[Ch
 def rank_walk(
     hybrid: RankedKeys, masses: Mapping[ChunkKey, float], results: RetrieverResults, settings: WalkSettings
 ) -> RankedKeys:
-    """Mix the ranks of the hybrid search with those of the walk.
+    """Combine the scores of the hybrid search and of the walk.
 
     The mass of a chunk counts more if the chunk is similar to the query. The first hits of the hybrid search stay
     first.
@@ -119,8 +119,8 @@ def rank_walk(
     weight = settings.graph_weight if settings.fuse_with_vectors else 1.0
     mixed = {key: weight * graph.get(key, 0.0) + (1 - weight) * hybrid_scores.get(key, 0.0) for key in keys}
     first = [key for key, _ in hybrid[: settings.keep_first] if key in mixed]
-    kept = set(first)
-    ranked = sort_best_first((key, score) for key, score in mixed.items() if key not in kept)
+    first_keys = set(first)
+    ranked = sort_best_first((key, score) for key, score in mixed.items() if key not in first_keys)
     if not first:
         return ranked
     top = max(mixed.values())
