@@ -140,10 +140,6 @@ class WarningCode(StrEnum):
         "rewrite_limit_reached",
         "The transformers of some knowledge bases did not run, because their number in one search is limited.",
     )
-    GRAPH_MISSING = (
-        "graph_missing",
-        "Knowledge bases were searched with hybrid, because their search index has no graph. A reindex builds it.",
-    )
     GRAPH_NOTHING_TO_WALK = (
         "graph_nothing_to_walk",
         "No entity leads from the query or the best results to other chunks, so the results are those of hybrid.",

@@ -34,6 +34,7 @@ class SubgraphEdge:
         target: Public id of an entity.
         chunk_id: Public id of the chunk that is the evidence.
         predicate: Predicate of a relation; None for ``names``.
+        weight: 1 + ln(count), where count says how often the chunk names the entity; None for a relation.
     """
 
     kind: EdgeKind
@@ -41,6 +42,7 @@ class SubgraphEdge:
     target: str
     chunk_id: str
     predicate: str | None = None
+    weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

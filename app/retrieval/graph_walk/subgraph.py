@@ -1,5 +1,6 @@
 """Names and paths of the results of a walk, for explanations and for the reply."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,7 @@ class NamedEntity:
     name: str
     kind: str
     type: str | None
+    weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,7 @@ def build_subgraph(outcome: WalkOutcome, names: ChunkNames, hits: Sequence[Hit])
                 continue
             entity_id = encode_entity_id(key)
             nodes.setdefault(entity_id, SubgraphNode(entity_id, entity.name, entity.kind, entity.type))
-            edges.append(SubgraphEdge("names", chunk_id, entity_id, chunk_id))
+            edges.append(SubgraphEdge("names", chunk_id, entity_id, chunk_id, weight=entity.weight))
     for relation in names.relations:
         subject, object_ = encode_entity_id(relation.subject), encode_entity_id(relation.object)
         if subject in nodes and object_ in nodes:
@@ -170,15 +172,16 @@ async def load_chunk_names(
 
 
 def _read_entities(row: Sequence[Any], aliases: Aliases) -> Iterator[tuple[int, NamedEntity]]:
-    _, _, document, keys, names, kinds, types = row
+    _, _, document, keys, counts, names, kinds, types = row
     for position, key in enumerate(keys):
         entity_type = None if types is None else types[position]
         kind = _KINDS.get(kinds[position], UNKNOWN_KIND)
-        yield aliases.resolve(key, document), NamedEntity(names[position], kind, entity_type)
+        weight = round(1 + math.log(counts[position]), 6)
+        yield aliases.resolve(key, document), NamedEntity(names[position], kind, entity_type, weight)
 
 
 _NAMES = parse_statement("""
-select e.index_id, e.chunk_id, c.document_id, e.keys, e.names, e.kinds, e.types
+select e.index_id, e.chunk_id, c.document_id, e.keys, e.counts, e.names, e.kinds, e.types
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk_entity e
                       where e.tenant_id = k.tenant_id and e.index_id = k.index_id and e.chunk_id = k.id offset 0) e
