@@ -21,6 +21,7 @@ from app.files.attachments import AttachmentService
 from app.files.batch_worker import FileBatchWorker
 from app.files.batches import FileBatchService
 from app.files.service import FileService
+from app.graph.entities.correction_service import CorrectionService
 from app.graph.entities.service import EntityService
 from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
 from app.ingestion.preview.service import PreviewService
@@ -116,6 +117,11 @@ class TenantServices:
     def entities(self) -> EntityService:
         """Service for the entities of knowledge bases."""
         return EntityService(self.db, self.knowledge_bases)
+
+    @cached_property
+    def corrections(self) -> CorrectionService:
+        """Service for corrections of entities."""
+        return CorrectionService(self.db, self.knowledge_bases, self.entities)
 
     @cached_property
     def images(self) -> ImageService:

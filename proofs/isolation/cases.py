@@ -14,8 +14,8 @@ SECRET = "Quetzalcoatlus"
 PLACEHOLDER = re.compile(r"<([a-z_]+)>")
 # Parameters of paths. proofs/isolation/tenants.py creates an object for each.
 PATH_FIELDS = frozenset(
-    """kb document node chunk entity api_key tenant deletion n agent_id prompt number file vector_store_file batch
-    webhook delivery""".split()  # noqa: SIM905
+    """kb document node chunk entity correction api_key tenant deletion n agent_id prompt number file vector_store_file
+    batch webhook delivery""".split()  # noqa: SIM905
 )
 # Fields of queries and bodies that do not refer to objects of a tenant. `after` and `before` of files and vector stores
 # use only the time inside an id, so the object need not exist.
@@ -201,6 +201,12 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(query={"user_id": "<user_id>"}),
         RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
     ),
+    f"POST {KB}/entities/merge": (RequestTemplate(json={"entities": ["<entity>"], "into": "<entity>"}),),
+    f"POST {KB}/entities/split": (
+        RequestTemplate(json={"entity": "<entity>", "documents": ["<document>"], "name": "Another name"}),
+    ),
+    f"GET {KB}/entities/corrections": (RequestTemplate(),),
+    f"DELETE {KB}/entities/corrections/{{correction}}": (RequestTemplate(),),
     f"GET {KB}/entities/{{entity}}": (
         RequestTemplate(),
         RequestTemplate(query={"user_id": "<user_id>"}),

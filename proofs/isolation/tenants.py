@@ -28,6 +28,7 @@ def invent_ids(form: str) -> dict[str, str]:
         "document": encode_id("doc", generate_id()),
         "node": encode_id("nod", generate_id()),
         "chunk": encode_id("chk", generate_id()),
+        "correction": encode_id("cor", generate_id()),
         "entity": f"ent_{secrets.token_hex(4)}",
         "api_key": encode_id("key", generate_id()),
         "deletion": encode_id("del", generate_id()),
@@ -58,7 +59,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     created = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
     created.raise_for_status()
     ids["kb"], ids["kb_name"] = name if form == "name" else created.json()["id"], name
-    if wanted & {"document", "external_id", "chunk", "entity"}:
+    if wanted & {"document", "external_id", "chunk", "entity", "correction"}:
         # A document that will be promoted is uploaded to a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED_FIELDS else {}
         ids["document"] = _add_document(tenant, text, name, external_id=ids["external_id"], wanted=wanted, **scope)
@@ -69,9 +70,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     if wanted & {"node", "chunk"}:
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
-    if "entity" in wanted:
-        graph = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/graph").json()
-        ids["entity"] = next((node["id"] for node in graph["nodes"]), ids["entity"])
+    _add_entities(tenant, name, ids, wanted)
     _add_claims(tenant, text, name, ids, wanted)
     _add_outlets(tenant, name, ids, wanted)
     if "number" in wanted:
@@ -86,6 +85,18 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     if "tenant" in wanted:
         ids["tenant"] = tenant.service.create_tenant("another").id
     return ids
+
+
+def _add_entities(tenant: Tenant, name: str, ids: dict[str, str], wanted: set[str]) -> None:
+    """Find an entity of the document, and split it there."""
+    if wanted & {"entity", "correction"}:
+        graph = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/graph").json()
+        ids["entity"] = next((node["id"] for node in graph["nodes"]), ids["entity"])
+    if "correction" in wanted:
+        path = f"/v1/knowledge-bases/{name}/entities"
+        split = {"entity": ids["entity"], "documents": [ids["document"]], "name": "Another name"}
+        tenant.admin.post(f"{path}/split", json=split).raise_for_status()
+        ids["correction"] = tenant.admin.get(f"{path}/corrections").json()["items"][0]["id"]
 
 
 def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) -> None:

@@ -63,6 +63,9 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
         same = {"text": TEXT, "title": "Staff handbook", "media_type": "text/markdown", **scope}
         expect(admin.post(f"{KB}/documents", params={"wait": 60}, json=same))
     nodes = expect(admin.get(f"{KB}/documents/{document['id']}/graph"))["nodes"]
+    split = {"entity": nodes[1]["id"], "documents": [document["id"]], "name": "Another name"}
+    expect(admin.post(f"{KB}/entities/split", json=split))
+    correction = expect(admin.get(f"{KB}/entities/corrections"))["items"][0]
     deleted = expect(admin.post(f"{KB}/documents", json={"text": "Deleted."}))
     deletion = admin.delete(f"{KB}/documents/{deleted['id']}").headers["Carrel-Deletion-Id"]
     key = expect(admin.post("/v1/api-keys", json={"name": "backend", "role": "writer"}))
@@ -85,6 +88,7 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
         example.KNOWLEDGE_BASE_ID: kb["id"],
         example.DOCUMENT_ID: document["id"],
         example.CHUNK_ID: chunks[0]["id"],
+        example.CORRECTION_ID: correction["id"],
         example.ENTITY_ID: nodes[0]["id"],
         example.OTHER_ENTITY_ID: nodes[1]["id"],
         example.NODE_ID: chunks[0]["node_path"][-1],

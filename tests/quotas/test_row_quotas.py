@@ -41,7 +41,7 @@ BOUNDED = {
     "enrichment_result": "one of a section of a document; each costs a paid call",
     "document_enrichment": "one of a document",
     "enrichment_usage": "one of a knowledge base and a day; removed after 40 days",
-    "entity_alias": "nothing writes it yet",
+    "entity_alias": "at most 10,000 of a knowledge base",
     "embedding_checkpoint": "of the passages of a document; deleted when it is ready",
     "embedding_usage": "one of a model and a day",
     "api_key_use": "one of a key; quota api_keys",

@@ -22,6 +22,7 @@ PATH_PARAMETER_CODES = {
     "delivery": "delivery_not_found",
     "document": "document_not_found",
     "file": "file_not_found",
+    "correction": "correction_not_found",
     "entity": "entity_not_found",
     "kb": "knowledge_base_not_found",
     "n": "image_not_found",
@@ -89,6 +90,9 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "get_entity": ("no_document_store",),
     "list_chunks": ("node_not_found",),
     "list_entities": ("no_document_store",),
+    "delete_correction": ("no_document_store", "too_many_corrections"),
+    "merge_entities": ("entity_not_found", "no_document_store", "too_many_corrections"),
+    "split_entity": ("document_not_found", "entity_not_found", "no_document_store", "too_many_corrections"),
     "pin_agent_prompt": ("quota_exceeded",),
     "pin_knowledge_base_prompt": ("quota_exceeded",),
     "preview_document": (

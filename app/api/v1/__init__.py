@@ -23,7 +23,7 @@ from app.api.v1.documents import (
 )
 from app.api.v1.documents.preview import TextPreviewRequest
 from app.api.v1.documents.upload_schemas import ProvidedChunkRequest, TextDocumentCreate
-from app.api.v1.entities import entities
+from app.api.v1.entities import corrections, entities
 from app.api.v1.knowledge_bases import knowledge_bases, prompts, reindex, sql_view, transfers
 from app.api.v1.search import agent_search, external_search, search
 
@@ -54,6 +54,7 @@ _ROUTE_MODULES = (
     chunk_changes,
     knowledge_base_chunks,
     nodes,
+    corrections,
     entities,
     images,
     preview,

@@ -80,7 +80,7 @@ class EntityService:
             has_graph = kb.index.graph is not None
             if not has_graph or not is_matchable:
                 return EntityPage([], has_graph)
-            repository = EntityRepository(session, self._build_reader(kb, scope_key))
+            repository = EntityRepository(session, self.build_reader(kb, scope_key))
             corrected = await repository.load_corrected_keys()
             return EntityPage(await EntityListing(repository, corrected, condition).list_page(after, limit), has_graph)
 
@@ -109,7 +109,7 @@ class EntityService:
             for kb in (own, own.shared_counterpart):
                 if kb is None:
                     continue
-                repository = EntityRepository(session, self._build_reader(kb, scope_key))
+                repository = EntityRepository(session, self.build_reader(kb, scope_key))
                 corrected = await repository.load_corrected_keys()
                 resolved = corrected.resolve(key)
                 groups = await repository.summarize([resolved], corrected)
@@ -136,7 +136,7 @@ class EntityService:
             document, kb = await find_readable_document(
                 session, kb, document_id, reader=self.knowledge_bases.principal.user_id
             )
-            repository = EntityRepository(session, self._build_reader(kb, None))
+            repository = EntityRepository(session, self.build_reader(kb, None))
             version = document.live_version or 0
             mentions = await repository.list_graph_mentions(document.id, version, limit=MAX_EDGES + 1)
             relations = await repository.list_graph_relations(document.id, version, limit=MAX_EDGES + 1)
@@ -147,8 +147,8 @@ class EntityService:
         kb.require_documents()
         return kb
 
-    def _build_reader(self, kb: KnowledgeBaseView, scope_key: UUID | None) -> EntityReader:
-        """Return the reader of a knowledge base. In a shared knowledge base, only the shared scope is visible."""
+    def build_reader(self, kb: KnowledgeBaseView, scope_key: UUID | None) -> EntityReader:
+        """Return the reader of an index. In a shared knowledge base, only the shared scope is visible."""
         if kb.is_shared and kb.row.tenant_id != self.db.tenant_id:
             scope_key = SHARED_SCOPE.to_key()
         filters = DocumentRowFilters(scope_key=scope_key, reader=self.knowledge_bases.principal.user_id)
