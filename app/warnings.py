@@ -92,6 +92,14 @@ class WarningCode(StrEnum):
         "entities_not_extracted",
         "The extractor of a plugin failed, or returned invalid entities; the document has the other entities.",
     )
+    ENRICHMENT_ITEMS_DROPPED = (
+        "enrichment_items_dropped",
+        "Entities and relations of the chat model were dropped, because the text does not have them.",
+    )
+    ENRICHMENT_SECTIONS_SKIPPED = (
+        "enrichment_sections_skipped",
+        "The chat model gave no valid reply about some sections.",
+    )
     HEADINGS_SHORTENED = "headings_shortened", "Headings were too long; the rest of each became a paragraph."
     IMAGES_NOT_DESCRIBED = "images_not_described", "The vision model did not describe some images."
     IMAGES_NOT_EMBEDDED = (

@@ -16,7 +16,6 @@ from app.answering.types import (
     AnswerFinished,
     AnswerRequest,
     AnswerSource,
-    ChatNotConfigured,
     Citation,
     CitationsFound,
     QueryResolved,
@@ -24,7 +23,7 @@ from app.answering.types import (
     TextDelta,
 )
 from app.errors import InvalidInputError
-from app.inference.chat import ChatTokens, ChatUnavailable
+from app.inference.chat import ChatNotConfigured, ChatTokens, ChatUnavailable
 from app.logging import get_logger
 from app.retrieval.conversation import ASKING_ROLES
 from app.retrieval.quota import require_complete

@@ -4,19 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.errors import UnavailableError
 from app.inference.chat import ChatTokens
 from app.retrieval.types import Hit, SearchRequest, SearchResult
 from app.warnings import ServiceWarning
 
 DEFAULT_CONTEXT_TOKENS = 4000
 CitationMethod = Literal["model", "overlap"]
-
-
-class ChatNotConfigured(UnavailableError):
-    """Answers need a chat model; set CARREL_CHAT_BASE_URL and CARREL_CHAT_MODEL."""
-
-    code = "chat_not_configured"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from app.db.control_plane import ControlPlaneDatabase
 from app.db.session import Database, Session, TenantDatabase
 from app.documents.change_feed import DocumentChangeFeed
 from app.documents.content.service import create_tree_slots
+from app.enrichment.models import EnrichmentModels, create_enrichment_models
 from app.http_sources.client import HttpSourceClient
 from app.inference.chat import ChatModel
 from app.inference.circuit_breaker import HasCircuitBreaker
@@ -59,12 +60,15 @@ def _build_default_quotas(settings: QuotaSettings) -> Quotas:
     return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
 
 
-def _build_index_settings(embedders: Embedders, sources: SourceClients) -> IndexSettings:
+def _build_index_settings(
+    embedders: Embedders, sources: SourceClients, enrichment_models: EnrichmentModels
+) -> IndexSettings:
     return IndexSettings(
         embedders=embedders,
         chunkers=load_chunkers().keys(),
         strategies=load_strategies().keys(),
         sources=sources,
+        chat_models=enrichment_models.models.keys(),
     )
 
 
@@ -110,6 +114,7 @@ class _Models:
     reranker: Reranker | None
     rewrite_model: ChatModel | None
     answer_models: AnswerModels | None
+    enrichment_models: EnrichmentModels
 
 
 async def _open_models(
@@ -137,7 +142,8 @@ async def _open_models(
     _close_later_if_configured(stack, rewrite_model)
     answer_models = await asyncio.to_thread(create_answer_models, models)
     _close_later_if_configured(stack, answer_models)
-    return _Models(embedders, vision, reranker, rewrite_model, answer_models)
+    enrichment_models = _close_later(stack, await asyncio.to_thread(create_enrichment_models, models))
+    return _Models(embedders, vision, reranker, rewrite_model, answer_models, enrichment_models)
 
 
 async def _open_sources(stack: AsyncExitStack, settings: Settings, embedders: Embedders) -> SourceClients:
@@ -189,6 +195,7 @@ class Resources:
     reranker: Reranker | None
     rewrite_model: ChatModel | None
     answer_models: AnswerModels | None
+    enrichment_models: EnrichmentModels
     sources: SourceClients
     queue: JobQueue
     change_feed: DocumentChangeFeed
@@ -252,7 +259,7 @@ class Resources:
             _close_later(stack, webhook_sender)
             sources = await _open_sources(stack, settings, models.embedders)
             queue = JobQueue(database, control_plane, settings.worker.max_attempts)
-            index_settings = _build_index_settings(models.embedders, sources)
+            index_settings = _build_index_settings(models.embedders, sources, models.enrichment_models)
             yield cls(
                 settings=settings,
                 database=database,
@@ -267,6 +274,7 @@ class Resources:
                 reranker=models.reranker,
                 rewrite_model=models.rewrite_model,
                 answer_models=models.answer_models,
+                enrichment_models=models.enrichment_models,
                 sources=sources,
                 queue=queue,
                 change_feed=change_feed,

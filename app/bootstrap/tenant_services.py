@@ -17,6 +17,7 @@ from app.documents.content.service import ContentService
 from app.documents.deletion.service import DeletionService
 from app.documents.service import DocumentService
 from app.documents.upload.service import UploadService
+from app.enrichment.service import EnrichmentService
 from app.files.attachments import AttachmentService
 from app.files.batch_worker import FileBatchWorker
 from app.files.batches import FileBatchService
@@ -71,6 +72,12 @@ class TenantServices:
     def prompts(self) -> KnowledgeBasePromptService:
         """Service for prompt versions of knowledge bases."""
         return KnowledgeBasePromptService(self.db, self.knowledge_bases)
+
+    @cached_property
+    def enrichment(self) -> EnrichmentService:
+        """Service for the enrichment of documents by a chat model."""
+        resources = self.resources
+        return EnrichmentService(self.db, self.knowledge_bases, resources.queue, resources.enrichment_models)
 
     @cached_property
     def sql_views(self) -> SqlViewService:

@@ -16,7 +16,7 @@ MAX_COUNT = 32_767
 
 KIND_LETTERS: Mapping[str, str] = {
     "title": "t", "source": "s", "heading": "h", "name": "n", "identifier": "i", "quoted": "q", "metadata": "m",
-    "given": "g",
+    "given": "g", "model": "l",
 }  # fmt: skip
 """Stored letters of the kinds of entities. Every other kind is stored as a type."""
 

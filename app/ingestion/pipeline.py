@@ -13,6 +13,7 @@ from app.db.models.tenant_data import DocumentRow
 from app.db.session import TenantDatabase
 from app.documents.content.image_repository import ImageRepository
 from app.documents.types import CHUNKS_TYPE
+from app.enrichment.queue import enqueue_document
 from app.errors import AppError, JobPostponed
 from app.inference.embedding import Embedder, EmbeddingIdentity, HasEndpoint
 from app.inference.embedding.model_registry import Embedders
@@ -288,6 +289,10 @@ class IngestionPipeline:
                 await ImageRepository(session, db.tenant_id).add(list(image_rows.values()))
             if obsolete_keys:
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": obsolete_keys})
+            if kb.enrichment.enabled:
+                await enqueue_document(
+                    session, self.queue, tenant_id=db.tenant_id, kb_id=document.kb_id, document_id=document.id
+                )
             # Last, because all documents of the tenant update the same row of the day, and its lock lasts to the end.
             await record_usage(session, db, embedder, usage, key_id=budget.key_id, chunks=len(indexed.drafts))
         return any(row.is_building for row in locked_indexes.values())

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from app.db.models.tenant_data import SearchIndex
 from app.errors import InvalidInputError
+from app.filters import compile_filter
 from app.ids import generate_id
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.model_registry import Embedders
@@ -26,6 +27,7 @@ class IndexSettings:
     strategies: Collection[str]
     sources: SourceClients
     extractor_versions: Mapping[str, str] = field(default_factory=dict)
+    chat_models: Collection[str] = ()
 
 
 AUTOMATIC_MODEL = "automatic_model"
@@ -106,3 +108,15 @@ def require_valid_choice(kind: str, name: str, choices: Collection[str], loc: tu
     """Raise InvalidInputError if a name is not one of the choices."""
     if name not in choices:
         raise InvalidInputError(f"No {kind} is named {name!r}. Choose one of: {', '.join(sorted(choices))}.", loc=loc)
+
+
+def check_metadata_filter(metadata_filter: Mapping[str, Any]) -> None:
+    """Check that a metadata filter is usable as enforced metadata of documents and as a filter that finds them."""
+    loc = ("body", "metadata_filter")
+    if any(isinstance(value, dict | list) or value is None for value in metadata_filter.values()):
+        raise InvalidInputError(
+            "Values of metadata_filter must be strings, numbers or booleans. Replace the other values.", loc=loc
+        )
+    if any("." in key or "\\" in key for key in metadata_filter):
+        raise InvalidInputError("Keys of metadata_filter cannot contain a dot or a backslash. Rename the key.", loc=loc)
+    compile_filter(metadata_filter, loc=loc)

@@ -21,6 +21,7 @@ from app.knowledge_bases.types import KnowledgeBaseView
 _SELECT = """
 select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking, k.retrieval, k.metadata_filter,
        k.pending_metadata_filter, k.routing, k.created_at, k.updated_at, k.source, k.filter_revision, k.graph,
+       k.enrichment,
        i.id as index_id,
        i.identity, i.dim, i.avgdl, i.vector_index, i.skip_reason, i.index_bytes, i.languages,
        coalesce(i.settings ? 'automatic_model', false) as chooses_model, i.graph as index_graph,
@@ -263,4 +264,4 @@ class KnowledgeBaseRepository:
 
 def _parse_view(row: Record) -> KnowledgeBaseView:
     """Return the knowledge base of a row of ``_SELECT``."""
-    return KnowledgeBaseView(StoredKnowledgeBase(*row[:16]), LiveIndex(*row[16:-1]), row_version=row[-1])
+    return KnowledgeBaseView(StoredKnowledgeBase(*row[:17]), LiveIndex(*row[17:-1]), row_version=row[-1])

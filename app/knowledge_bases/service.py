@@ -14,15 +14,16 @@ from app.audit.types import Actor, AuditAction, AuditEvent
 from app.db.deletion_receipts import open_receipt
 from app.db.models.tenant_data import KnowledgeBaseRow
 from app.db.session import Session, TenantDatabase
-from app.errors import ForbiddenError, InvalidInputError
-from app.filters import compile_filter
+from app.errors import ForbiddenError
 from app.ids import decode_id, generate_id
 from app.jobs.queue import INTERACTIVE, JobQueue
+from app.knowledge_bases.enrichment_settings import EnrichmentSettings
 from app.knowledge_bases.index_settings import (
     AUTOMATIC_MODEL,
     IndexSettings,
     build_index,
     check_chunking,
+    check_metadata_filter,
     require_valid_choice,
     resolve_chunking,
 )
@@ -190,7 +191,7 @@ class KnowledgeBaseService:
         return (views, False) if views else await repository.find_first(allowed_ids, max_count=max_count)
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
-        """Change ``title``, ``description``, ``retrieval``, ``routing``, ``source`` or ``metadata_filter``.
+        """Change titles, ``retrieval``, ``routing``, ``source``, ``enrichment`` or ``metadata_filter``.
 
         Jobs apply a new ``metadata_filter`` to the documents and embed new texts of ``routing``. Other changes apply
         immediately.
@@ -205,7 +206,7 @@ class KnowledgeBaseService:
         Raises:
             KnowledgeBaseNotFound: The knowledge base does not exist.
             InvalidInputError: A value is not valid.
-            NoDocumentStore: ``metadata_filter`` changes, but the knowledge base stores no documents.
+            NoDocumentStore: ``metadata_filter`` or ``enrichment`` changes, but the knowledge base stores no documents.
             BackfillInProgress: Another change of ``metadata_filter`` is being applied.
             ForbiddenError: The caller's key is restricted to a user.
         """
@@ -252,7 +253,7 @@ class KnowledgeBaseService:
 
     async def _begin_backfill(self, session: Session, kb_id: UUID, metadata_filter: dict[str, Any]) -> dict[str, Any]:
         """Enqueue a metadata backfill, and return the columns to set until it ends. Raises BackfillInProgress."""
-        _check_metadata_filter(metadata_filter)
+        check_metadata_filter(metadata_filter)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(kb_id)
         row = (await _reload_view(repository, kb_id)).row
@@ -327,6 +328,9 @@ class KnowledgeBaseService:
         """Check that the changes fit the kind of the knowledge base. Raises NoDocumentStore, InvalidInputError."""
         if "metadata_filter" in changes:
             view.require_documents()
+        if enrichment := changes.get("enrichment"):
+            view.require_documents()
+            EnrichmentSettings.from_stored(enrichment).check(self.settings.chat_models)
         if source := changes.get("source"):
             new_source = parse_stored_source(source)
             view.require_kind_of(new_source)
@@ -338,22 +342,11 @@ class KnowledgeBaseService:
             "strategy", new.retrieval.strategy, self.settings.strategies, ("body", "retrieval", "strategy")
         )
         check_chunking(resolve_chunking(new.chunking, embedder), self.settings, embedder)
-        _check_metadata_filter(new.metadata_filter or {})
+        check_metadata_filter(new.metadata_filter or {})
         get_analyzer_id(new.language)
         if new.source is not None:
             self.settings.sources.check(new.source, self.db.tenant_id)
-
-
-def _check_metadata_filter(metadata_filter: Mapping[str, Any]) -> None:
-    """Check that a metadata filter is usable as enforced metadata of documents and as a filter that finds them."""
-    loc = ("body", "metadata_filter")
-    if any(isinstance(value, dict | list) or value is None for value in metadata_filter.values()):
-        raise InvalidInputError(
-            "Values of metadata_filter must be strings, numbers or booleans. Replace the other values.", loc=loc
-        )
-    if any("." in key or "\\" in key for key in metadata_filter):
-        raise InvalidInputError("Keys of metadata_filter cannot contain a dot or a backslash. Rename the key.", loc=loc)
-    compile_filter(metadata_filter, loc=loc)
+        new.enrichment.check(self.settings.chat_models)
 
 
 def _is_same_json(metadata_filter: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -381,6 +374,7 @@ async def _insert_knowledge_base(
         routing=routing,
         routing_texts=texts,
         graph=new.graph.to_stored(),
+        enrichment=new.enrichment.to_stored(),
     )
     index_graph = None if new.source else new.graph.to_index_graph(settings.extractor_versions)
     index = build_index(repository.tenant_id, row.id, new.language, embedder.identity, index_graph)

@@ -26,6 +26,7 @@ class StoredKnowledgeBase:
     source: dict[str, Any] | None
     filter_revision: int
     graph: dict[str, Any]
+    enrichment: dict[str, Any] | None = None
 
     @property
     def enforced_metadata(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from app.errors import ConflictError, InvalidInputError, NotFoundError
 from app.inference.embedding import Embedder, EmbeddingIdentity
 from app.inference.embedding.local_models import find_local_model, is_local
 from app.inference.embedding.model_registry import Embedders
+from app.knowledge_bases.enrichment_settings import EnrichmentSettings
 from app.knowledge_bases.graph_settings import GraphSettings, IndexGraph
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.stored_rows import LiveIndex, StoredKnowledgeBase
@@ -120,6 +121,7 @@ class NewKnowledgeBase:
     routing: RoutingSettings = field(default_factory=RoutingSettings)
     source: AnySource | None = None
     graph: GraphSettings = field(default_factory=GraphSettings)
+    enrichment: EnrichmentSettings = field(default_factory=EnrichmentSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +258,11 @@ class KnowledgeBaseView:
     def graph(self) -> GraphSettings:
         """Typed form of the stored graph settings."""
         return GraphSettings(**self.row.graph)
+
+    @property
+    def enrichment(self) -> EnrichmentSettings:
+        """Typed form of the stored settings of the enrichment."""
+        return EnrichmentSettings.from_stored(self.row.enrichment)
 
     @property
     def index_graph(self) -> IndexGraph | None:

@@ -27,8 +27,8 @@ class ModelSettings(SettingsGroup):
     chat_model: str | None = env_field(
         "CHAT_MODEL",
         None,
-        description="Name of the model that writes answers. Required with CARREL_CHAT_BASE_URL.",
-        read_by="API",
+        description="Name of the model that writes answers and enriches documents. Required with CARREL_CHAT_BASE_URL.",
+        read_by="API and worker",
     )
     chat_timeout_seconds: float = env_field(
         "CHAT_TIMEOUT_SECONDS",
@@ -36,16 +36,16 @@ class ModelSettings(SettingsGroup):
         gt=0,
         le=600,
         unit="seconds",
-        description="Maximum time for the chat model to compress the sources of an answer and to write it. "
-        "The rewriting of queries has a share of the search's time instead.",
-        read_by="API",
+        description="Maximum time for the chat model to compress the sources of an answer and to write it, and for a "
+        "call of the enrichment. The rewriting of queries has a share of the search's time instead.",
+        read_by="API and worker",
     )
     rewrite_model: str | None = env_field(
         "REWRITE_MODEL",
         None,
         description="Name of a smaller model at the same endpoint for the rewriting of queries. If it is not set, "
-        "CARREL_CHAT_MODEL rewrites queries.",
-        read_by="API",
+        "CARREL_CHAT_MODEL rewrites queries. A knowledge base may choose it for its enrichment.",
+        read_by="API and worker",
     )
     vision_model: str | None = env_field(
         "VISION_MODEL",

@@ -28,7 +28,9 @@ from app.db.session import TenantDatabase
 from app.documents.deletion.completion import complete_document_deletion, count_objects
 from app.documents.metadata_backfill.service import BackfillRecovery, backfill_documents
 from app.documents.scopes import DocumentScope
-from app.errors import AppError
+from app.enrichment.enricher import DocumentEnricher
+from app.enrichment.types import ENRICH_JOB
+from app.errors import AppError, JobPostponed
 from app.files.batches import ATTACH_JOB
 from app.ids import derive_id
 from app.index_maintenance.index_drop import DROP_JOB, IndexDropper
@@ -43,7 +45,7 @@ from app.inference.embedding import EmbeddingUnavailable
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.reindex.document_build import DocumentRebuilder
 from app.ingestion.reindex.index_build import Reindexer
-from app.ingestion.time_slice import PreemptionTimer
+from app.ingestion.time_slice import JobPreempted, PreemptionTimer
 from app.ingestion.unreferenced_nodes import delete_unreferenced_nodes
 from app.knowledge_bases.reindex_service import REINDEX_JOB
 from app.knowledge_bases.service import BACKFILL_JOB, PURGE_KNOWLEDGE_BASE_JOB, ROUTING_JOB
@@ -199,6 +201,25 @@ async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
         )
 
 
+async def enrich_document(context: JobContext, job: ClaimedJob) -> None:
+    """Enrich a document by a chat model. Payload: ``knowledge_base`` and ``document``.
+
+    If the last attempt fails, the enrichment of the document fails; the document itself stays ready.
+    """
+    db = TenantDatabase(context.resources.database, job.tenant_id)
+    kb_id, document_id = (UUID(job.payload[name]) for name in ("knowledge_base", "document"))
+    enricher = DocumentEnricher(context.resources.enrichment_models)
+    preemption = context.preemption or PreemptionTimer()
+    try:
+        await enricher.enrich(db, kb_id, document_id, preemption.check_preemption)
+    except (JobPostponed, JobPreempted):
+        raise
+    except (AppError, DBAPIError):
+        if job.attempts >= job.max_attempts:
+            await enricher.mark_failed(db, document_id)
+        raise
+
+
 async def purge_objects(context: JobContext, job: ClaimedJob) -> None:
     """Delete objects from the object store, and complete the deletion of their documents.
 
@@ -344,6 +365,7 @@ async def reconcile_sql_view(context: JobContext, job: ClaimedJob) -> None:
 
 HANDLERS: dict[str, JobHandler] = {
     "ingest_document": ingest_document,
+    ENRICH_JOB: enrich_document,
     "purge_objects": purge_objects,
     "delete_tenant": delete_tenant,
     PURGE_KNOWLEDGE_BASE_JOB: purge_knowledge_base,

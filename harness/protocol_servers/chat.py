@@ -85,6 +85,7 @@ class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
         reply: Returns the reply to a text.
         tool_calls: Returns the tool calls to request; without any, ``reply`` is sent.
         tokens: Total number of tokens to report; None reports no usage.
+        measure_tokens: Returns the tokens of a text, for requests that are no streams; None reports ``tokens``.
         unsupported_features: Features to refuse with ``refusal_status``.
         refusal_status: HTTP status for an unsupported feature.
         has_error_param: Whether the refusal names the feature.
@@ -101,6 +102,7 @@ class ChatServer(FailingServer[tuple[ChatFailure | int, str | None]]):
     reply: Callable[[ReceivedTextRequest], str] = echo_message
     tool_calls: Callable[[ReceivedTextRequest], list[dict[str, Any]]] = request_no_tools
     tokens: int | None = 100
+    measure_tokens: Callable[[str], int] | None = None
     unsupported_features: set[ChatFeature] = field(default_factory=set)
     refusal_status: int = 400
     has_error_param: bool = True
@@ -229,7 +231,10 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
             self.end_headers()
             self.stream(chat.reply(talk), how, usage="stream_options" in talk.body)
         else:
-            self.answer(200, self.build_reply(chat.reply(talk), how), broken=how == "break_off")
+            reply = self.build_reply(chat.reply(talk), how)
+            if chat.measure_tokens is not None:
+                reply["usage"] = measure_usage(chat.measure_tokens, talk, reply["choices"][0]["message"]["content"])
+            self.answer(200, reply, broken=how == "break_off")
 
     def stream(self, text: str, how: ChatFailure | None, *, usage: bool) -> None:
         """Send a reply as events. Some failures happen after the first word.
@@ -314,6 +319,13 @@ class _ChatHandler(ProtocolHandler[ChatServer]):
         sent = data[: len(data) // 2] if broken else data
         self.send(status, sent, {"Content-Length": str(len(data)), **(headers or {})})
         self.close_connection = self.close_connection or broken
+
+
+def measure_usage(measure: Callable[[str], int], talk: ReceivedTextRequest, reply: str | None) -> dict[str, int]:
+    """Return the usage of a request: the tokens of its messages and of its reply."""
+    prompt = sum(measure(message["content"]) for message in talk.messages)
+    completion = measure(reply or "")
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
 def get_finish_reason(how: ChatFailure | None) -> str:

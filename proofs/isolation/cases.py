@@ -148,6 +148,8 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
     "GET /v1/agents/{agent_id}/external-search": (RequestTemplate(),),
     f"DELETE {KB}/sql-view": (RequestTemplate(needs=("sql_view",)),),
     f"POST {KB}/reindex": (RequestTemplate(), RequestTemplate(json={"chunking": {"max_tokens": 100}})),
+    f"POST {KB}/enrichment/estimate": (RequestTemplate(),),
+    f"POST {KB}/enrichment/run": (RequestTemplate(needs=("enriching",)),),
     f"POST {KB}/import": (RequestTemplate(archive=True),),
     f"DELETE {KB}/reindex": (RequestTemplate(needs=("building",)),),
     f"POST {KB}/reindex/rollback": (RequestTemplate(needs=("retired",)),),

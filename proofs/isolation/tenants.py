@@ -111,7 +111,10 @@ def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) 
 
 
 def _add_outlets(tenant: Tenant, kb: str, ids: dict[str, str], wanted: set[str]) -> None:
-    """Add a webhook with a delivery, and an SQL view."""
+    """Add a webhook with a delivery and an SQL view, and switch the enrichment on."""
+    if "enriching" in wanted:
+        enrichment = {"enrichment": {"enabled": True}}
+        tenant.admin.patch(f"/v1/knowledge-bases/{kb}", json=enrichment).raise_for_status()
     if wanted & {"webhook", "delivery"}:
         ids["webhook"], ids["delivery"] = asyncio.run(_add_webhook(tenant))
     if "sql_view" in wanted:

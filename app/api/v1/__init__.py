@@ -24,7 +24,7 @@ from app.api.v1.documents import (
 from app.api.v1.documents.preview import TextPreviewRequest
 from app.api.v1.documents.upload_schemas import ProvidedChunkRequest, TextDocumentCreate
 from app.api.v1.entities import corrections, entities
-from app.api.v1.knowledge_bases import knowledge_bases, prompts, reindex, sql_view, transfers
+from app.api.v1.knowledge_bases import enrichment, knowledge_bases, prompts, reindex, sql_view, transfers
 from app.api.v1.search import agent_search, external_search, search
 
 # With this placeholder, FastAPI adds no response 422 to the OpenAPI document. ``app.api.api_docs`` replaces the
@@ -45,6 +45,7 @@ _ROUTE_MODULES = (
     agents,
     external_search,
     prompts,
+    enrichment,
     uploads,
     documents,
     document_details,

@@ -39,11 +39,13 @@ RETAINED_BY_KIND = {
 }
 Columns = frozenset[str]
 
-# The payload of a job names documents by the object keys of their originals: ``tenant/document/upload``.
-_NAMES_DOCUMENT = """
+# The payload of a job names documents by their id, or by the object keys of their originals:
+# ``tenant/document/upload``.
+_NAMES_DOCUMENT = """(
+x.payload ->> 'document' = any((:ds::uuid[])::text[]) or
 exists (select from jsonb_array_elements_text(coalesce(x.payload -> 'keys', '[]')
                                               || coalesce(x.payload -> 'prefixes', '[]')) k
-         where split_part(k, '/', 2) = any((:ds::uuid[])::text[]))"""
+         where split_part(k, '/', 2) = any((:ds::uuid[])::text[])))"""
 
 _NAMES_KNOWLEDGE_BASE = """
 x.payload ->> 'knowledge_base' = (:kb::uuid)::text or x.payload ->> 'index' = any((:indexes::uuid[])::text[])"""

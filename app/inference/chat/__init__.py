@@ -53,6 +53,12 @@ class ChatUnavailable(UnavailableError):
         self.tokens = tokens
 
 
+class ChatNotConfigured(UnavailableError):
+    """Answers and enrichment need a chat model; set CARREL_CHAT_BASE_URL and CARREL_CHAT_MODEL."""
+
+    code = "chat_not_configured"
+
+
 @dataclass(frozen=True, slots=True)
 class Completion:
     """Complete text of a model. ``is_truncated`` says whether the text ended because it reached ``max_tokens``."""

@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy.exc import DBAPIError
 
 from app.db.session import TenantDatabase
+from app.enrichment.queue import enqueue_pending
 from app.errors import AppError, JobPostponed, UnavailableError
 from app.ids import encode_id
 from app.ingestion.reindex.document_build import DocumentRebuilder
@@ -170,6 +171,7 @@ class Reindexer:
                 return False
             await repository.swap()
             await reconcile_after_swap(session, self.queue, db.tenant_id, generation.kb_id)
+            await enqueue_pending(session, self.queue, tenant_id=db.tenant_id, kb_id=generation.kb_id)
         seconds = round(time.monotonic() - started, 3)
         logger.info("reindex.done", index=str(generation.id), knowledge_base=str(generation.kb_id), seconds=seconds)
         return True

@@ -1,16 +1,20 @@
 """One document, with its tree and its first chunks on request."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentReader, encode_cursor
+from app.api.http import example_values
 from app.api.http.path_parameters import DocumentPath, KnowledgeBasePath
 from app.api.http.request_models import Text
+from app.api.http.warning_schema import WarningOut
 from app.api.v1.documents.chunks import ChunkList, ChunkOut, to_chunk_fields
 from app.api.v1.documents.documents import DocumentOut, decode_document_id, to_document_out
 from app.api.v1.documents.nodes import MAX_DEPTH, DocumentTreeOut, TreeResponse
+from app.api.v1.schemas import Time
 from app.documents.content.service import ChunkListView
 from app.errors import InvalidInputError
 
@@ -19,9 +23,31 @@ MAX_INCLUDED_CHUNKS = 200
 TREE, CHUNKS = "tree", "chunks"
 
 
-class DocumentDetailOut(DocumentOut):
-    """Document, with the parts that ``include`` names."""
+class DocumentEnrichmentOut(BaseModel):
+    """State of the enrichment of a document by a chat model."""
 
+    state: Literal["pending", "running", "capped", "done", "stopped", "failed"] = Field(
+        description="`pending`, `running`, `done`, `capped` (a limit of tokens is reached), `stopped` (the enrichment "
+        "was switched off) or `failed`.",
+        examples=["done"],
+    )
+    sections: int = Field(description="Number of sections that get a call of the chat model.", examples=[12])
+    sections_done: int = Field(description="Number of sections with a reply.", examples=[12])
+    calls: int = Field(description="Calls of the chat model for the live version.", examples=[12])
+    tokens: int = Field(description="Tokens of these calls.", examples=[18_400])
+    waiting_for: Literal["chat_model"] | None = Field(
+        description="`chat_model` if the chat model does not answer; null otherwise.", examples=[None]
+    )
+    warnings: Sequence[WarningOut] = Field(description="Parts of replies that were left out.", examples=[[]])
+    updated_at: Time = Field(description="Time of the last change, in UTC.", examples=[example_values.UPDATED_AT])
+
+
+class DocumentDetailOut(DocumentOut):
+    """Document, with its enrichment and the parts that ``include`` names."""
+
+    enrichment: DocumentEnrichmentOut | None = Field(
+        None, description="State of the enrichment by a chat model; null if the document was never to be enriched."
+    )
     tree: DocumentTreeOut | None = Field(None, description="Document tree; only with `include=tree`.")
     chunks: ChunkList | None = Field(
         None,
@@ -71,7 +97,9 @@ async def get_document(
     names, document_id = parse_include(include), decode_document_id(document)
     row = await tenant.documents.get(kb, document_id)
     out = to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
-    details = DocumentDetailOut(**out.model_dump(exclude_unset=True))
+    state = await tenant.enrichment.find_document_state(document_id)
+    enrichment = None if state is None else DocumentEnrichmentOut.model_validate(state, from_attributes=True)
+    details = DocumentDetailOut(**out.model_dump(exclude_unset=True), enrichment=enrichment)
     if CHUNKS in names:
         view = await tenant.content.list_chunks(
             kb, document_id, node_id=None, after=-1, limit=MAX_INCLUDED_CHUNKS + 1, utf16=False

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 from app.api.http import example_values
 from app.api.http.request_models import STORABLE, Text
+from app.api.v1.knowledge_bases.enrichment_settings import EnrichmentSettingsOut, EnrichmentSettingsRequest
 from app.api.v1.knowledge_bases.reindex_status import (
     ChunkingOut,
     EmbeddingOut,
@@ -27,7 +28,7 @@ from app.knowledge_bases.types import RequestedChunking
 
 _DEFAULT_CHUNKING = RequestedChunking()
 REINDEX_ONLY_FIELDS = {"embedding", "chunking", "language"}
-DOCUMENT_ONLY_FIELDS = {"embedding", "chunking", "metadata_filter"}
+DOCUMENT_ONLY_FIELDS = {"embedding", "chunking", "metadata_filter", "enrichment"}
 KnowledgeBaseName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
@@ -138,6 +139,11 @@ class KnowledgeBaseCreate(StrictRequestModel):
         "filters by it.",
         examples=[{"department": "hr"}],
     )
+    enrichment: EnrichmentSettingsRequest = Field(
+        EnrichmentSettingsRequest(),
+        description="Enrichment of documents by a chat model; only for the kind `documents`. It is off by default.",
+        examples=[{"enabled": False}],
+    )
     language: Text = Field(
         "english",
         description="Language of the lexical analysis, such as `english` or `german`; `auto` detects it per "
@@ -194,6 +200,11 @@ class KnowledgeBaseUpdate(StrictRequestModel):
         None,
         description="Enforced metadata, replaced as a whole. A job applies it to all documents.",
         examples=[{"department": "hr"}],
+    )
+    enrichment: EnrichmentSettingsRequest | None = Field(
+        None,
+        description="Enrichment of documents by a chat model, replaced as a whole.",
+        examples=[{"enabled": False}],
     )
     source: SourceRequest | None = Field(
         None, description="Source, replaced as a whole; not for the kind `documents`. Its kind cannot change."
@@ -262,6 +273,7 @@ class KnowledgeBaseOut(BaseModel):
     pending_metadata_filter: dict[str, Any] | None = Field(
         description="Enforced metadata that a job applies to the documents now; null without one.", examples=[None]
     )
+    enrichment: EnrichmentSettingsOut = Field(description="Settings of the enrichment by a chat model.")
     index: SearchIndexOut = Field(description="Live search index.")
     reindex: ReindexOut | None = Field(
         description="Search index that is being built next to the live one; null without one.", examples=[None]

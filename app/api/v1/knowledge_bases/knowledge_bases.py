@@ -60,6 +60,7 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
         "routing": asdict(view.routing),
         "metadata_filter": row.metadata_filter,
         "pending_metadata_filter": row.pending_metadata_filter,
+        "enrichment": view.enrichment.to_stored(),
         "index": {
             "state": view.index.vector_index,
             "reason": None
@@ -101,6 +102,7 @@ async def create_knowledge_base(
         routing=body.routing.to_routing_settings(),
         metadata_filter=body.metadata_filter,
         source=None if body.source is None else body.source.to_source(),
+        enrichment=body.enrichment.to_settings(),
     )
     return to_knowledge_base_out(await tenant.knowledge_bases.create(new), resources)
 
@@ -132,20 +134,22 @@ async def get_knowledge_base(
 async def update_knowledge_base(
     kb: KnowledgeBasePath, body: KnowledgeBaseUpdate, tenant: CurrentAdmin, resources: CurrentResources
 ) -> dict[str, Any]:
-    """Change titles, search settings, routing settings, enforced metadata or source of a knowledge base.
+    """Change titles, search settings, routing settings, enrichment, enforced metadata or source of a knowledge base.
 
-    `retrieval`, `routing` and `source` are replaced as a whole: a field left out gets its default. New enforced
-    metadata is applied to all documents in the background; until then, searches also filter by the former enforced
-    metadata.
+    `retrieval`, `routing`, `enrichment` and `source` are replaced as a whole: a field left out gets its default. New
+    enforced metadata is applied to all documents in the background; until then, searches also filter by the former
+    enforced metadata.
     """
     changes = body.model_dump(exclude_unset=True)
-    for name in ("retrieval", "routing", "metadata_filter", "source"):
+    for name in ("retrieval", "routing", "metadata_filter", "source", "enrichment"):
         if changes.get(name, ...) is None:
             raise InvalidInputError(f"{name} cannot be null.", loc=("body", name))
     if body.retrieval is not None:  # replaced as a whole: a field left out gets its default
         changes["retrieval"] = asdict(body.retrieval.to_retrieval())
     if body.source is not None:
         changes["source"] = asdict(body.source.to_source())
+    if body.enrichment is not None:
+        changes["enrichment"] = body.enrichment.to_settings().to_stored()
     if body.routing is not None:
         changes["routing"] = body.routing.to_routing_settings()
     return to_knowledge_base_out(await tenant.knowledge_bases.update(kb, changes), resources)

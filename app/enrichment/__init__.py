@@ -1,0 +1,1 @@
+"""Enrichment of documents by a chat model: summaries, keywords, entities and relations of sections."""

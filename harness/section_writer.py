@@ -1,0 +1,81 @@
+"""Replies of a chat model that enriches documents: summaries, keywords, entities and relations of a received text."""
+
+import json
+import re
+import threading
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.protocol_servers.chat import ReceivedTextRequest
+
+INVENTED_ENTITY = {"name": "Atlantis Corporation", "type": "organisation", "score": 0.9}
+INVENTED_RELATION = {
+    "subject": "Ada Lovelace",
+    "predicate": "founded",
+    "object": "Charles Babbage",
+    "evidence": "Ada Lovelace founded the Atlantis Corporation with Charles Babbage.",
+}
+_NAME = re.compile(r"[A-Z][a-z]+ [A-Z][a-z]+")
+_SENTENCE = re.compile(r"[^.\n]+\.")
+
+
+def measure_tokens(text: str) -> int:
+    """Return the number of tokens of a text by a simple tokenizer: pieces of words and runs of signs."""
+    words = re.findall(r"\w+|[^\w\s]+", text)
+    return sum(-(-len(word) // 8) for word in words)
+
+
+def read_material(talk: ReceivedTextRequest) -> dict[str, Any]:
+    """Return the material of a request of the enrichment."""
+    material: dict[str, Any] = json.loads(talk.messages[1]["content"])
+    return material
+
+
+@dataclass
+class SectionWriter:
+    """Writer of replies about sections. It copies names and sentences from the text.
+
+    Attributes:
+        invents: Whether each reply also has an entity and a relation that the text does not contain.
+        texts: Number of requests about each text.
+    """
+
+    invents: bool = False
+    texts: Counter[str] = field(default_factory=Counter)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __call__(self, talk: ReceivedTextRequest) -> str:
+        """Return the reply to a request.
+
+        Args:
+            talk: The request.
+        """
+        material = read_material(talk)
+        text = material["text"] or " ".join(material["summaries"])
+        with self._lock:
+            self.texts[talk.messages[1]["content"]] += 1
+        names = list(dict.fromkeys(_NAME.findall(text)))
+        sentences = _SENTENCE.findall(text)
+        entities: list[dict[str, Any]] = [{"name": name, "type": "person", "score": 0.8} for name in names[:6]]
+        relations = self._list_relations(sentences)
+        if self.invents:
+            entities.append(INVENTED_ENTITY)
+            relations.append(INVENTED_RELATION)
+        reply = {
+            "summary": f"Summary: {' '.join(sentence.strip() for sentence in sentences[:3])[:400] or text[:80]}",
+            "keywords": [word for word, _ in Counter(re.findall(r"[a-z]{5,}", text)).most_common(6)],
+            "entities": entities,
+            "relations": relations,
+        }
+        return json.dumps(reply)
+
+    def _list_relations(self, sentences: list[str]) -> list[dict[str, Any]]:
+        relations: list[dict[str, Any]] = []
+        for sentence in sentences:
+            names = list(dict.fromkeys(_NAME.findall(sentence)))
+            if len(names) > 1 and len(relations) < 3:
+                evidence = " ".join(sentence.split())
+                ends = {"subject": names[0], "predicate": "works with", "object": names[1]}
+                relations.append({**ends, "evidence": evidence})
+        return relations
