@@ -36,11 +36,11 @@ def estimate_document(target: EnrichmentTarget, parts: Sequence[str]) -> Documen
     input_tokens = output_tokens = 0
     calls = [call for call in plan_calls(target.text, target.sections) if select_parts(call, parts)]
     for call in calls:
-        asked = select_parts(call, parts)
+        wanted = select_parts(call, parts)
         material = build_material(target.title, call, join_ranges(target.text, call), [])
         material_tokens = estimate_tokens(material) + summary_tokens * len(call.children)
-        input_tokens += estimate_tokens(build_task(asked)) + material_tokens
-        output_tokens += estimate_output(asked, material_tokens)
+        input_tokens += estimate_tokens(build_task(wanted)) + material_tokens
+        output_tokens += estimate_output(wanted, material_tokens)
     return DocumentEstimate(len(calls), input_tokens, output_tokens)
 
 
