@@ -337,7 +337,7 @@ def test_replaced_document_pays_only_for_changed_sections(
     assert wait_for_state(tenant, document, "done")["calls"] == 2
 
 
-def test_reindex_keeps_paid_replies_and_restores_the_graph(
+def test_reindex_uses_paid_replies_and_restores_the_graph(
     service: Service, tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
 ) -> None:
     enable(tenant)
