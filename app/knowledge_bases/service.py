@@ -191,7 +191,7 @@ class KnowledgeBaseService:
         return (views, False) if views else await repository.find_first(allowed_ids, max_count=max_count)
 
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
-        """Change titles, ``retrieval``, ``routing``, ``source``, ``enrichment`` or ``metadata_filter``.
+        """Change titles, ``retrieval``, ``routing``, ``graph``, ``source``, ``enrichment`` or ``metadata_filter``.
 
         Jobs apply a new ``metadata_filter`` to the documents and embed new texts of ``routing``. Other changes apply
         immediately.
@@ -206,7 +206,8 @@ class KnowledgeBaseService:
         Raises:
             KnowledgeBaseNotFound: The knowledge base does not exist.
             InvalidInputError: A value is not valid.
-            NoDocumentStore: ``metadata_filter`` or ``enrichment`` changes, but the knowledge base stores no documents.
+            NoDocumentStore: ``metadata_filter``, ``graph`` or ``enrichment`` changes, but the knowledge base stores no
+                documents.
             BackfillInProgress: Another change of ``metadata_filter`` is being applied.
             ForbiddenError: The caller's key is restricted to a user.
         """
@@ -326,7 +327,7 @@ class KnowledgeBaseService:
 
     def _check_changes(self, view: KnowledgeBaseView, changes: Mapping[str, Any]) -> None:
         """Check that the changes fit the kind of the knowledge base. Raises NoDocumentStore, InvalidInputError."""
-        if "metadata_filter" in changes:
+        if {"metadata_filter", "graph"} & changes.keys():
             view.require_documents()
         if enrichment := changes.get("enrichment"):
             view.require_documents()

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 from app.api.http import example_values
 from app.api.http.request_models import STORABLE, Text
 from app.api.v1.knowledge_bases.enrichment_settings import EnrichmentSettingsOut, EnrichmentSettingsRequest
+from app.api.v1.knowledge_bases.graph_settings import GraphSettingsOut, GraphSettingsRequest
 from app.api.v1.knowledge_bases.reindex_status import (
     ChunkingOut,
     EmbeddingOut,
@@ -28,7 +29,7 @@ from app.knowledge_bases.types import RequestedChunking
 
 _DEFAULT_CHUNKING = RequestedChunking()
 REINDEX_ONLY_FIELDS = {"embedding", "chunking", "language"}
-DOCUMENT_ONLY_FIELDS = {"embedding", "chunking", "metadata_filter", "enrichment"}
+DOCUMENT_ONLY_FIELDS = {"embedding", "chunking", "graph", "metadata_filter", "enrichment"}
 KnowledgeBaseName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
@@ -133,6 +134,11 @@ class KnowledgeBaseCreate(StrictRequestModel):
         description="Routing settings: what the knowledge base is about.",
         examples=[{"descriptions": ["Questions of customers about bookings"]}],
     )
+    graph: GraphSettingsRequest = Field(
+        GraphSettingsRequest(),
+        description="Settings of the entity graph; only for the kind `documents`.",
+        examples=[{"enabled": True, "metadata_keys": ["author"]}],
+    )
     metadata_filter: Metadata = Field(
         default_factory=dict,
         description="Enforced metadata: it is set on every document, over that of the uploader, and every search "
@@ -195,6 +201,12 @@ class KnowledgeBaseUpdate(StrictRequestModel):
         None,
         description="Routing settings, replaced as a whole.",
         examples=[{"descriptions": ["Rules for leave, travel and expenses of staff"]}],
+    )
+    graph: GraphSettingsRequest | None = Field(
+        None,
+        description="Settings of the entity graph, replaced as a whole. They apply to the next search index: "
+        "`index.action` is then `reindex`.",
+        examples=[{"enabled": True, "metadata_keys": ["author"]}],
     )
     metadata_filter: Metadata | None = Field(
         None,
@@ -267,6 +279,7 @@ class KnowledgeBaseOut(BaseModel):
     chunking: ChunkingOut = Field(description="Chunking of the live search index.")
     retrieval: RetrievalSettingsOut = Field(description="Default settings of searches.")
     routing: RoutingSettingsOut = Field(description="Routing settings.")
+    graph: GraphSettingsOut = Field(description="Settings of the entity graph.")
     metadata_filter: dict[str, Any] = Field(
         description="Enforced metadata: every search filters by it.", examples=[{"department": "hr"}]
     )

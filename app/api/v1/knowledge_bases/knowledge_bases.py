@@ -15,6 +15,7 @@ from app.api.dependencies import (
 )
 from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.v1.deletion_header import create_deletion_response, describe_deletion_header
+from app.api.v1.knowledge_bases.graph_settings import to_graph_settings_out
 from app.api.v1.knowledge_bases.knowledge_base_schemas import (
     KnowledgeBaseCreate,
     KnowledgeBaseList,
@@ -58,6 +59,7 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
         "chunking": row.chunking,
         "retrieval": row.retrieval,
         "routing": asdict(view.routing),
+        "graph": to_graph_settings_out(view.graph),
         "metadata_filter": row.metadata_filter,
         "pending_metadata_filter": row.pending_metadata_filter,
         "enrichment": view.enrichment.to_stored(),
@@ -100,6 +102,7 @@ async def create_knowledge_base(
         chunking=body.chunking.to_chunking(),
         retrieval=body.retrieval.to_retrieval(),
         routing=body.routing.to_routing_settings(),
+        graph=body.graph.to_graph_settings(),
         metadata_filter=body.metadata_filter,
         source=None if body.source is None else body.source.to_source(),
         enrichment=body.enrichment.to_settings(),
@@ -134,14 +137,15 @@ async def get_knowledge_base(
 async def update_knowledge_base(
     kb: KnowledgeBasePath, body: KnowledgeBaseUpdate, tenant: CurrentAdmin, resources: CurrentResources
 ) -> dict[str, Any]:
-    """Change titles, search settings, routing settings, enrichment, enforced metadata or source of a knowledge base.
+    """Change titles, settings of searches, routing, the graph or enrichment, enforced metadata or source of a knowledge
+    base.
 
-    `retrieval`, `routing`, `enrichment` and `source` are replaced as a whole: a field left out gets its default. New
-    enforced metadata is applied to all documents in the background; until then, searches also filter by the former
-    enforced metadata.
+    `retrieval`, `routing`, `graph`, `enrichment` and `source` are replaced as a whole: a field left out gets its
+    default. New enforced metadata is applied to all documents in the background; until then, searches also filter by
+    the former enforced metadata.
     """
     changes = body.model_dump(exclude_unset=True)
-    for name in ("retrieval", "routing", "metadata_filter", "source", "enrichment"):
+    for name in ("retrieval", "routing", "graph", "metadata_filter", "source", "enrichment"):
         if changes.get(name, ...) is None:
             raise InvalidInputError(f"{name} cannot be null.", loc=("body", name))
     if body.retrieval is not None:  # replaced as a whole: a field left out gets its default
@@ -150,6 +154,8 @@ async def update_knowledge_base(
         changes["source"] = asdict(body.source.to_source())
     if body.enrichment is not None:
         changes["enrichment"] = body.enrichment.to_settings().to_stored()
+    if body.graph is not None:
+        changes["graph"] = body.graph.to_graph_settings().to_stored()
     if body.routing is not None:
         changes["routing"] = body.routing.to_routing_settings()
     return to_knowledge_base_out(await tenant.knowledge_bases.update(kb, changes), resources)
