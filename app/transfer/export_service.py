@@ -3,12 +3,12 @@
 import hashlib
 import json
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import IO
+from typing import IO, Any
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -233,7 +233,7 @@ def build_manifest(kb: KnowledgeBaseView) -> ArchiveManifest:
         "routing": asdict(kb.routing),
         "metadata_filter": row.enforced_metadata,
         # Services before this setting accept archives with its default.
-        "graph": None if row.graph == GraphSettings().to_stored() else row.graph,
+        "graph": None if row.graph == GraphSettings().to_stored() else _to_graph_fields(row.graph),
     }
     return ArchiveManifest(
         format=FORMAT,
@@ -291,6 +291,11 @@ async def _run_work(work: Callable[[], None], is_large: bool) -> None:
         await run_in_thread(work)
     else:
         work()
+
+
+def _to_graph_fields(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the graph settings as a request has them, without an empty list of extractors."""
+    return {name: value for name, value in stored.items() if name != "extractors" or value}
 
 
 def _write_checksum(sums: IO[bytes], digest: str, name: str) -> None:
