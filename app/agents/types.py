@@ -34,6 +34,7 @@ class BindingSettings(PromptSettings):
     strategy: str | None = None
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[Mapping[str, Any]] | None = None
+    conversation: bool | None = None
     filter: Mapping[str, Any] | None = None
     top_k: int | None = None
     max_top_k: int | None = None

@@ -95,14 +95,16 @@ class RequestedChunking:
 class Retrieval(PromptSettings):
     """Defaults of searches in a knowledge base.
 
-    Each of ``transformers`` is ``{"name", "options"}``. None leaves the choice to the search. ``rewrite_prompt`` is
-    used by transformers that call a chat model, ``answer_prompt`` by answers.
+    Each of ``transformers`` is ``{"name", "options"}``. None leaves the choice to the search. With ``conversation``,
+    the messages before the last question are used. ``rewrite_prompt`` is used by transformers that call a chat model,
+    ``answer_prompt`` by answers.
     """
 
     strategy: str = "hybrid"
     top_k: int = 5
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[Mapping[str, Any]] | None = None
+    conversation: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,28 @@
 
 from collections.abc import Sequence
 
-from app.retrieval.types import Message
+from app.knowledge_bases.types import Retrieval
+from app.retrieval.types import Message, SearchRequest
 
 MAX_MESSAGES = 20
 MAX_QUERY_CHARACTERS = 8000
+REFORMULATE = "reformulate"
 ASKING_ROLES = frozenset({"customer", "user"})
+
+
+def is_conversation_used(request: SearchRequest, settings: Retrieval) -> bool:
+    """Return whether a search uses the messages before the last question.
+
+    The request takes precedence, then the agent of the request, then the knowledge base.
+
+    Args:
+        request: The search request. Its transformers use the conversation if they include the reformulation.
+        settings: Stored settings of the knowledge base.
+    """
+    named = {item if isinstance(item, str) else item[0] for item in request.transformers or ()}
+    requested = True if request.conversation is None and REFORMULATE in named else request.conversation
+    choices = (requested, request.stored_conversation, settings.conversation)
+    return next(choice for choice in choices if choice is not None)
 
 
 def build_conversation_queries(messages: Sequence[Message]) -> list[str]:

@@ -70,6 +70,7 @@ class ExplainedIndex:
         queries: Texts that were searched in the knowledge base.
         transformers: Names of the transformers that made the queries, in their order.
         prompts: Prompts that an administrator wrote and these transformers used.
+        uses_conversation: Whether the messages before the last question were used.
     """
 
     knowledge_base: str
@@ -84,6 +85,7 @@ class ExplainedIndex:
     queries: Sequence[str] = ()
     transformers: Sequence[str] = ()
     prompts: Mapping[PromptName, ActivePrompt] = field(default_factory=dict)
+    uses_conversation: bool = True
 
 
 @dataclass(frozen=True, slots=True)

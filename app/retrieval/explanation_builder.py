@@ -77,6 +77,7 @@ def _explain_target(
         queries=[query.text for query in item.queries if query.text is not None],
         transformers=[step.transformer.name for step in (*plan.transformer_steps, *own_steps)],
         prompts={**plan.collect_used_prompts(), **own_prompts},
+        uses_conversation=item.plan.uses_conversation,
     )
 
 

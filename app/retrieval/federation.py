@@ -14,6 +14,7 @@ from app.inference.embedding.model_registry import Embedders
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.logging import get_logger
 from app.retrieval import time_budget
+from app.retrieval.conversation import build_conversation_queries, is_conversation_used
 from app.retrieval.explain import ExplainedIndex
 from app.retrieval.fusion.merge_sources import SourceHits, get_normalized_text, merge_sources
 from app.retrieval.lazy_metadata import LazyMetadata
@@ -226,6 +227,7 @@ class FederatedSearch:
             queries,
             queries=queries,
             transformers=[step.transformer.name for step in steps],
+            uses_conversation=is_conversation_used(self.request, view.retrieval),
             prompts={"rewrite": prompt} if has_prompt and prompt is not None else {},
         )
 
@@ -260,7 +262,8 @@ class FederatedSearch:
         """
         source = view.source
         assert source is not None  # every view of this search has a source
-        if source.takes_conversation and self.request.messages and not self.request.queries:
+        has_conversation = self.request.messages and not self.request.queries
+        if source.takes_conversation and has_conversation and is_conversation_used(self.request, view.retrieval):
             messages = [(message.role, message.content) for message in self.request.messages]
             return [SourceQuery(text, top_k, messages) for text in texts[:1]]
         if source.embedding_model is None or self.embed is None:
@@ -277,6 +280,8 @@ class FederatedSearch:
 
         If the request names transformers, they have rewritten the queries already.
         """
+        if not self.request.queries and not is_conversation_used(self.request, view.retrieval):
+            queries = [Query(text) for text in build_conversation_queries(self.request.messages)[:1]]
         texts = [Query(query.text) for query in queries if query.text is not None][:MAX_QUERIES]
         # The time of these transformers counts as time of the HTTP sources. The default transformer was not requested,
         # so its notices are dropped.

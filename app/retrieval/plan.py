@@ -9,7 +9,13 @@ from pydantic import BaseModel
 from app.inference.chat import ChatModel
 from app.knowledge_bases.types import KnowledgeBaseView, Retrieval
 from app.prompts.types import ActivePrompt, PromptName
-from app.retrieval.conversation import MAX_QUERY_CHARACTERS, build_conversation_queries, truncate_query
+from app.retrieval.conversation import (
+    MAX_QUERY_CHARACTERS,
+    REFORMULATE,
+    build_conversation_queries,
+    is_conversation_used,
+    truncate_query,
+)
 from app.retrieval.query_transformation import CorpusContext, QueryTransformer
 from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies import (
@@ -75,6 +81,7 @@ class SearchPlan:
         has_requested_transformers: Whether the request or its agent names the transformers.
         source_steps: Requested transformers that run for each knowledge base, because their result depends on it.
         top_k: Number of hits to return.
+        uses_conversation: Whether the messages before the last question are used.
         prompts: Active prompts by name: a prompt of the request overrides the prompt of the knowledge base.
     """
 
@@ -86,6 +93,7 @@ class SearchPlan:
     has_requested_transformers: bool
     source_steps: Sequence[TransformerStep]
     top_k: int
+    uses_conversation: bool
     prompts: Mapping[PromptName, ActivePrompt]
 
     @classmethod
@@ -123,7 +131,8 @@ class SearchPlan:
         # The federated search applies the transformers of an HTTP source.
         if requested is None and single_knowledge_base is not None and single_knowledge_base.row.source is None:
             named = _resolve_stored_transformers(settings, search_run)
-        steps = create_default_steps() if named is None and can_rewrite and not request.queries else named or []
+        uses_conversation = is_conversation_used(request, settings)
+        steps = _add_reformulation(named or [], request, uses_conversation=uses_conversation, can_rewrite=can_rewrite)
         common_steps, source_steps = (steps, []) if is_single else _split_steps(steps)
         prompts = (
             {} if single_knowledge_base is None else settings.get_active_prompts(owner=single_knowledge_base.row.name)
@@ -132,13 +141,18 @@ class SearchPlan:
             strategy=strategy,
             options=options,
             transformer_steps=merge_steps(common_steps, fan_out_steps),
-            uses_default_transformers=named is None and not fan_out_steps,
+            uses_default_transformers=not named and not fan_out_steps,
             has_source_settings=is_single,
             has_requested_transformers=requested is not None,
             source_steps=source_steps,
             top_k=settings.top_k if request.top_k is None else request.top_k,
+            uses_conversation=uses_conversation,
             prompts={**prompts, **request.prompts},
         )
+
+    def select_queries(self, request: SearchRequest, queries: Sequence[Query]) -> list[Query]:
+        """Return the queries of ``resolve_queries``; without the conversation, the last question alone."""
+        return list(queries if self.uses_conversation or request.queries else queries[:1])
 
     def create_query_transformer(
         self, chat: ChatModel | None, search_run: SearchRun, get_corpus_context: Callable[[], Awaitable[CorpusContext]]
@@ -210,6 +224,22 @@ def _resolve_requested_transformers(request: SearchRequest, search_run: SearchRu
 
 def _resolve_stored_transformers(settings: Retrieval, search_run: SearchRun) -> list[TransformerStep] | None:
     return None if settings.transformers is None else resolve_stored_steps(settings.transformers, search_run)
+
+
+def _add_reformulation(
+    steps: Sequence[TransformerStep], request: SearchRequest, *, uses_conversation: bool, can_rewrite: bool
+) -> list[TransformerStep]:
+    """Put the reformulation before the steps of a conversation, or remove it if the conversation is not used.
+
+    Transformers of the request are complete, except if the request itself turns the conversation on.
+    """
+    others = [step for step in steps if step.transformer.name != REFORMULATE]
+    if not uses_conversation:
+        return others
+    is_complete = request.transformers is not None and request.conversation is None
+    if request.queries or is_complete or not can_rewrite or len(others) < len(steps):
+        return list(steps)
+    return [*create_default_steps(), *steps]
 
 
 def _split_steps(steps: Sequence[TransformerStep]) -> tuple[list[TransformerStep], list[TransformerStep]]:

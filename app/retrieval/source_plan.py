@@ -9,6 +9,7 @@ from pydantic import BaseModel
 from app.errors import InvalidInputError
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.prompts.types import ActivePrompt, PromptName
+from app.retrieval.conversation import REFORMULATE, is_conversation_used
 from app.retrieval.plan import SearchPlan, resolve_strategy
 from app.retrieval.routing.router import Route
 from app.retrieval.search_run import SearchRun
@@ -30,6 +31,7 @@ class SourcePlan:
         options: Options of the strategy.
         steps: Transformers that run on the common queries for this knowledge base.
         prompts: Active prompts by name: a prompt of the request overrides the prompt of the knowledge base.
+        uses_conversation: Whether the common queries apply. If not, the last question is searched.
     """
 
     name: str
@@ -38,6 +40,7 @@ class SourcePlan:
     options: BaseModel
     steps: Sequence[TransformerStep] = ()
     prompts: Mapping[PromptName, ActivePrompt] = field(default_factory=dict)
+    uses_conversation: bool = True
 
     @property
     def languages(self) -> list[str]:
@@ -73,7 +76,8 @@ def create_source_plans(
     """
     if plan.has_source_settings:
         prompts = plan.prompts
-        return [SourcePlan("", route.targets, plan.strategy, plan.options, (), prompts)] if route.targets else []
+        common = SourcePlan("", route.targets, plan.strategy, plan.options, (), prompts, plan.uses_conversation)
+        return [common] if route.targets else []
     targets = {target.kb.row.id: target for target in route.targets}
     plans: list[SourcePlan] = []
     refusals: list[tuple[str, InvalidInputError]] = []
@@ -140,6 +144,9 @@ def _create_source_plan(
     if not plan.has_requested_transformers:
         steps += resolve_stored_steps(settings.transformers or (), search_run) or []
     common = {step.transformer.name for step in plan.transformer_steps}
-    own = [step for step in steps if step.transformer.name != "reformulate" or "reformulate" not in common]
+    uses_conversation = is_conversation_used(request, settings)
+    keeps_reformulation = uses_conversation and REFORMULATE not in common
+    own = [step for step in steps if step.transformer.name != REFORMULATE or keeps_reformulation]
     prompts = {**settings.get_active_prompts(owner=view.row.name), **request.prompts}
-    return SourcePlan(view.row.name, targets, strategy, options, merge_steps(own, fan_out_steps), prompts)
+    merged = merge_steps(own, fan_out_steps)
+    return SourcePlan(view.row.name, targets, strategy, options, merged, prompts, uses_conversation)

@@ -112,6 +112,8 @@ class SearchRequest:
         strategy_options: Options of the strategy.
         transformers: Transformers to run; None uses the stored transformers, or the default transformers.
         stored_transformers: Transformers stored in the agent of the request; None if the agent names none.
+        conversation: Whether the messages before the last question are used; None uses the stored setting.
+        stored_conversation: The same setting of the agent of the request; None if the agent has none.
         prompts: Prompts of the agent of the request.
         filter: Metadata filter; None for no filter.
         scope: Ids of the user, chat and agent whose documents are searched in addition to the documents for all users.
@@ -138,6 +140,8 @@ class SearchRequest:
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[NamedTransformer] | None = None
     stored_transformers: Sequence[Mapping[str, Any]] | None = None
+    conversation: bool | None = None
+    stored_conversation: bool | None = None
     prompts: Mapping[PromptName, ActivePrompt] = field(default_factory=dict)
     filter: Mapping[str, Any] | None = None
     scope: DocumentScope = field(default_factory=DocumentScope)

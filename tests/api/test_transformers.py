@@ -218,7 +218,14 @@ def test_agent_binding_transformers_apply(tenant: Tenant, chat: ChatServer) -> N
         told = [talk.messages[0]["content"] for talk in chat.text_requests]
         assert [("bicycles" in one, "transporter" in one) for one in told] == [(True, False)] * len(told) != []
         chat.reset()
+    # Transformers say what else runs; the conversation has its own switch.
     bind(tenant, "off", "vans", transformers=[])
+    assert ask_for(tenant, "off") == TEXTS["vans"]
+    assert len(chat.text_requests) == 1
+    assert own["rewrite_prompt"] in chat.text_requests[0].messages[0]["content"]
+    chat.reset()
+    changed = tenant.admin.patch("/v1/agents/off", json={"conversation": False}).raise_for_status()
+    assert changed.json()["conversation"] is False
     assert ask_for(tenant, "off") == TEXTS["vans"]
     assert chat.text_requests == []
 
@@ -262,7 +269,40 @@ def test_knowledge_base_transformers_apply(tenant: Tenant, chat: ChatServer) -> 
     assert several["queries"] == ["van", "van again", "van again again"]
     off = tenant.admin.patch("/v1/knowledge-bases/own", json={"retrieval": {"transformers": []}})
     assert off.json()["retrieval"] == {"strategy": "hybrid", "top_k": 5, "transformers": []}
-    assert ask(tenant.admin, alone)["queries"] == FALLBACK
+    assert ask(tenant.admin, alone)["queries"] == [STANDALONE]
+    quiet = tenant.admin.patch("/v1/knowledge-bases/own", json={"retrieval": {"conversation": False}}).json()
+    assert quiet["retrieval"]["conversation"] is False
+    chat.reset()
+    found = ask(tenant.admin, alone, explain=True)
+    assert (found["queries"], chat.text_requests) == ([TALK[2]["content"]], [])
+    assert [item["conversation"] for item in found["explain"]["knowledge_bases"]] == [False]
+    assert ask(tenant.admin, alone, conversation=True)["queries"] == [STANDALONE]
+    assert ask(tenant.admin, alone, transformers=["reformulate"])["queries"] == [STANDALONE]
+    several = ask(tenant.admin, "/v1/search", knowledge_bases=["default", "own"], explain=True)
+    shown = {item["knowledge_base"]: item for item in several["explain"]["knowledge_bases"]}
+    assert {name: (item["conversation"], item["queries"]) for name, item in shown.items()} == {
+        "default": (True, [STANDALONE]),
+        "own": (False, [TALK[2]["content"]]),
+    }
+
+
+@pytest.mark.parametrize("path", [ALONE, "/v1/search"])
+def test_search_without_conversation_takes_last_message(tenant: Tenant, chat: ChatServer, path: str) -> None:
+    found = (
+        ask(tenant.admin, path, conversation=False, knowledge_bases=None)
+        if path != ALONE
+        else ask(tenant.admin, conversation=False)
+    )
+    assert (found["queries"], found["warnings"], chat.text_requests) == ([TALK[2]["content"]], [], [])
+    refused = tenant.admin.post(path, json={"messages": TALK, "conversation": False, "transformers": ["reformulate"]})
+    assert (refused.status_code, refused.json()["errors"][0]["loc"]) == (422, ["body", "conversation"])
+
+
+def test_search_with_conversation_reformulates_before_requested_transformers(tenant: Tenant, chat: ChatServer) -> None:
+    wished = [{"name": "multi_query", "options": {"num_queries": 1}}]
+    found = ask(tenant.admin, conversation=True, transformers=wished, explain=True)
+    assert found["queries"] == [STANDALONE, f"{STANDALONE} again"]
+    assert found["explain"]["transformers"] == ["reformulate", "multi_query"]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,12 @@ say what was missing, in other words than the ones that have failed.
 If the question is about something new, leave the conversation out."""
 
 
+# An administrator wrote the prompt, so it may be part of the instructions.
+PROMPT_TASK = """
+Whoever looks after the documents says how to write it:
+{prompt}"""
+
+
 ANALYSIS_TASK = """say in one sentence what `question`, the last one of `conversation`, wants and what of the \
 conversation matters to it, and name the turns that are needed to answer it.
 If the question is about something new, name none."""
@@ -60,7 +66,8 @@ async def run(context: TransformContext, _options: NoTransformerOptions) -> Tran
         if context.needs_analysis
         else None
     )
-    answer = await context.generate_structured(TASK, material, StandaloneQuery)
+    task = TASK if context.prompt is None else TASK + PROMPT_TASK.format(prompt=context.prompt)
+    answer = await context.generate_structured(task, material, StandaloneQuery)
     queries = normalize_queries([answer.query]) if answer else []
     if not queries:
         return TransformResult(context.queries)
@@ -82,6 +89,7 @@ TRANSFORMER = Transformer(
     "One query for a whole conversation; the default for `messages` if a chat model is configured.",
     NoTransformerOptions,
     run,
+    takes_prompt=True,
     needs_corpus=False,
     needs_preview=False,
 )

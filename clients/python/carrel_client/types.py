@@ -33,6 +33,7 @@ class SearchOptions(TypedDict, total=False):
     strategy: str
     strategy_options: Mapping[str, Any]
     transformers: Sequence[str | Mapping[str, Any]]
+    conversation: bool  # false: the last message is searched as it is
     filter: Mapping[str, Any] | None
     scope: Scope
     exclude_dynamic: bool

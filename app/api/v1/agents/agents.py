@@ -43,12 +43,19 @@ class _AgentSettingsRequest(StrictRequestModel):
     )
     transformers: TransformerConfigs | None = Field(
         None,
-        description="Transformers in place of those of the knowledge base, at most 8; `[]` runs none.",
+        description="Transformers in place of those of the knowledge base, at most 8. They run after the default "
+        "`reformulate`, which `conversation` controls.",
         examples=[["reformulate"]],
+    )
+    conversation: bool | None = Field(
+        None,
+        description="Whether the messages before the last question are used, by `reformulate`. `false` searches the "
+        "last question as it is. Null for the setting of the knowledge base.",
+        examples=[True],
     )
     rewrite_prompt: PromptText | None = Field(
         None,
-        description="Instruction of the transformer `prompt_rewrite` for the chat model, 1 to 4,000 characters.",
+        description="Instruction of `reformulate` and `prompt_rewrite` for the chat model, 1 to 4,000 characters.",
         examples=["Rewrite the question for a car rental help center."],
     )
     answer_prompt: PromptText | None = Field(
@@ -162,8 +169,13 @@ class AgentBindingOut(BaseModel):
         description="Transformers with all options; null for those of the knowledge base.",
         examples=[[{"name": "reformulate", "options": {}}]],
     )
+    conversation: bool | None = Field(
+        description="Whether the messages before the last question are used; null for the setting of the "
+        "knowledge base.",
+        examples=[True],
+    )
     rewrite_prompt: str | None = Field(
-        description="Instruction of the transformer `prompt_rewrite`; null without one.", examples=[None]
+        description="Instruction of `reformulate` and `prompt_rewrite`; null without one.", examples=[None]
     )
     answer_prompt: str | None = Field(
         description="Instruction for answers of the chat model; null without one.",

@@ -25,12 +25,19 @@ class RetrievalSettingsRequest(StrictRequestModel):
     )
     transformers: TransformerConfigs | None = Field(
         None,
-        description="Transformers of searches in this knowledge base alone, at most 8; null for `reformulate`.",
+        description="Transformers of searches in this knowledge base, at most 8. They run after the default "
+        "`reformulate`, which `conversation` controls.",
         examples=[["reformulate"]],
+    )
+    conversation: bool = Field(
+        True,
+        description="Whether searches use the messages before the last question, by `reformulate`. `false` searches "
+        "the last question as it is.",
+        examples=[True],
     )
     rewrite_prompt: PromptText | None = Field(
         None,
-        description="Instruction of the transformer `prompt_rewrite` for the chat model, 1 to 4,000 characters.",
+        description="Instruction of `reformulate` and `prompt_rewrite` for the chat model, 1 to 4,000 characters.",
         examples=["Rewrite the question in the terms of the handbook."],
     )
     answer_prompt: PromptText | None = Field(
@@ -69,9 +76,15 @@ class RetrievalSettingsOut(BaseModel):
         examples=[[{"name": "reformulate", "options": {}}]],
         exclude_if=lambda named: named is None,
     )
+    conversation: bool = Field(
+        True,
+        description="Whether searches use the messages before the last question; left out if true.",
+        examples=[False],
+        exclude_if=lambda conversation: conversation,
+    )
     rewrite_prompt: str | None = Field(
         None,
-        description="Instruction of the transformer `prompt_rewrite`.",
+        description="Instruction of `reformulate` and `prompt_rewrite`.",
         examples=["Rewrite the question in the terms of the handbook."],
         exclude_if=lambda prompt: prompt is None,
     )

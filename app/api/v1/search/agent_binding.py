@@ -64,6 +64,7 @@ def apply_binding(
         strategy=strategy,
         strategy_options=options,
         stored_transformers=settings.transformers,
+        stored_conversation=settings.conversation,
         prompts=settings.get_active_prompts(owner=binding.agent_id),
         filter=_combine_filters(settings.filter, request.filter),
         routing=request.routing if "routing" in provided else routing,

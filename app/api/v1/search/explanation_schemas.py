@@ -94,6 +94,12 @@ class ExplainedIndexOut(BaseModel):
         examples=[{"rewrite": {"owner": example_values.KNOWLEDGE_BASE_NAME, "version": 2}}],
     )
 
+    conversation: bool = Field(
+        description="Whether messages before the last question count in this knowledge base: the switch "
+        "`conversation`.",
+        examples=[True],
+    )
+
 
 class RoutingDecisionOut(BaseModel):
     """Knowledge base that routing considered, and whether it was searched."""

@@ -21,6 +21,7 @@ from app.api.v1.search.search_result_schemas import SearchOut
 from app.api.v1.search.search_results import create_search_response
 from app.documents.scopes import DocumentScope
 from app.errors import InvalidInputError
+from app.retrieval.conversation import REFORMULATE
 from app.retrieval.types import Expansion, Message, Query, SearchRequest
 
 router = APIRouter(tags=["search"], route_class=AuthenticatedRoute)
@@ -141,8 +142,15 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
     transformers: TransformerConfigs | None = Field(
         None,
         description="Transformers that change the queries, in this order, at most 8: names, or objects with "
-        "options. `[]` runs none. Default: those of the knowledge base, else `reformulate`.",
+        "options. `[]` runs none. Default: those of the knowledge base, after `reformulate`.",
         examples=[["reformulate"]],
+    )
+    conversation: bool | None = Field(
+        None,
+        description="Whether the messages before the last question are used. `true` runs `reformulate` before all "
+        "`transformers`. `false` searches the last question as it is. Default: the setting of the agent or the "
+        "knowledge base, else `true`. `transformers` of the request replace the default `reformulate`.",
+        examples=[True],
     )
     filter: dict[str, Any] | None = Field(
         None,
@@ -217,6 +225,10 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
         messages = [Message(message.role, message.content) for message in self.messages or []]
         if self.scope.agent_id is not None and self.scope.chat_id is None:
             raise InvalidInputError("An agent_id needs a chat_id. Send both.", loc=("body", "scope", "agent_id"))
+        transformers = None if self.transformers is None else to_named_transformers(self.transformers)
+        if self.conversation is False and any(REFORMULATE in (item, item[0]) for item in transformers or ()):
+            message = "reformulate needs the conversation. Leave out the transformer, or conversation."
+            raise InvalidInputError(message, loc=("body", "conversation"))
         return SearchRequest(
             queries=queries,
             messages=messages,
@@ -225,7 +237,8 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
             score_threshold=self.score_threshold,
             strategy=self.strategy,
             strategy_options=self.strategy_options,
-            transformers=None if self.transformers is None else to_named_transformers(self.transformers),
+            transformers=transformers,
+            conversation=self.conversation,
             filter=self.filter,
             scope=DocumentScope(self.scope.user_id, self.scope.chat_id, self.scope.agent_id),
             exclude_dynamic=self.exclude_dynamic,

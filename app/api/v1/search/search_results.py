@@ -103,6 +103,7 @@ def _build_explanation_out(explanation: Explanation, reformulation: Reformulatio
                 queries=list(item.queries),
                 transformers=list(item.transformers),
                 prompts=_to_used_prompts_out(item.prompts),
+                conversation=item.uses_conversation,
             )
             for item in explanation.indexes
         ],
