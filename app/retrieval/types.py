@@ -106,17 +106,16 @@ class SearchRequest:
         messages: Conversation, oldest message first.
         knowledge_bases: Names or ids to search; None searches all that the API key may read.
         top_k: Number of hits; None uses the setting of the knowledge base, or its default.
-        score_threshold: Minimum similarity of a hit; ``auto`` for the calibrated threshold of each knowledge base's
-            model, None for no limit.
+        score_threshold: Minimum similarity of a hit; ``auto`` for each model's calibrated threshold, None for no limit.
         strategy: Name of the strategy; None uses the setting of the knowledge base.
         strategy_options: Options of the strategy.
         transformers: Transformers to run; None uses the stored transformers, or the default transformers.
         stored_transformers: Transformers stored in the agent of the request; None if the agent names none.
-        conversation: Whether the messages before the last question are used; None uses the stored setting.
-        stored_conversation: The same setting of the agent of the request; None if the agent has none.
+        conversation: Whether messages before the last question are used; None uses the stored setting.
+        stored_conversation: Setting of the agent for ``conversation``; None if the agent has none.
         prompts: Prompts of the agent of the request.
         filter: Metadata filter; None for no filter.
-        scope: Ids of the user, chat and agent whose documents are searched in addition to the documents for all users.
+        scope: User, chat and agent whose documents are searched in addition to the documents for all users.
         routing: Options of routing; None routes only if ``knowledge_bases`` is None.
         exclude_dynamic: Whether dynamic documents are left out.
         expansion: Expansion of the hits' texts; None for none.
@@ -298,8 +297,6 @@ class TextSpan(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Hit:
     """Chunk that a search found, with its document and scores.
-
-    The class is frozen: change a score with ``dataclasses.replace(hit, score=...)``.
 
     Attributes:
         key: Key of the chunk in a ranking.

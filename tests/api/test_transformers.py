@@ -288,11 +288,8 @@ def test_knowledge_base_transformers_apply(tenant: Tenant, chat: ChatServer) -> 
 
 @pytest.mark.parametrize("path", [ALONE, "/v1/search"])
 def test_search_without_conversation_takes_last_message(tenant: Tenant, chat: ChatServer, path: str) -> None:
-    found = (
-        ask(tenant.admin, path, conversation=False, knowledge_bases=None)
-        if path != ALONE
-        else ask(tenant.admin, conversation=False)
-    )
+    named = {"knowledge_bases": ["default"]} if path != ALONE else {}
+    found = ask(tenant.admin, path, conversation=False, **named)
     assert (found["queries"], found["warnings"], chat.text_requests) == ([TALK[2]["content"]], [], [])
     refused = tenant.admin.post(path, json={"messages": TALK, "conversation": False, "transformers": ["reformulate"]})
     assert (refused.status_code, refused.json()["errors"][0]["loc"]) == (422, ["body", "conversation"])
