@@ -23,17 +23,20 @@ class Conversation:
         messages: Messages, oldest first.
         is_query_source: Whether the queries were built from the messages; false if the request has queries.
         needs_analysis: Whether the caller requests an analysis of the conversation as well.
+        last_question: Query of the last message alone; empty if the request has queries.
     """
 
     messages: Sequence[Message]
     is_query_source: bool
     needs_analysis: bool = False
+    last_question: Sequence[Query] = ()
 
     @classmethod
-    def from_request(cls, request: SearchRequest) -> Self:
-        """Return the conversation of a search request."""
+    def from_request(cls, request: SearchRequest, queries: Sequence[Query] = ()) -> Self:
+        """Return the conversation of a search request, whose queries begin with the last question."""
         needs_analysis = request.needs_analysis or request.explain
-        return cls(request.messages, is_query_source=not request.queries, needs_analysis=needs_analysis)
+        last_question = [] if request.queries else queries[:1]
+        return cls(request.messages, not request.queries, needs_analysis, last_question)
 
 
 class CorpusContext(NamedTuple):

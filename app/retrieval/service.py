@@ -202,7 +202,7 @@ class RetrievalService:
             self.rewrite_model, search_run, partial(self._get_corpus_context, db, pending_route, query_embedder)
         )
         requested_queries = plan.select_queries(request, requested_queries)
-        conversation = Conversation.from_request(request)
+        conversation = Conversation.from_request(request, requested_queries)
         steps = [] if pending_route.is_empty else plan.transformer_steps
         if views is not None and (steps or any(query.image is not None for query in requested_queries)):
             await _revalidate(db)  # before a model is called
@@ -211,10 +211,7 @@ class RetrievalService:
         route = await pending_route.wait_for_route()
         if source_plans is None:
             source_plans = create_source_plans(route, plan, request, search_run)
-        rewriter = replace(
-            self._create_source_rewriter(db, search_run, query_embedder, is_cached=views is not None),
-            last_question=[] if request.queries else requested_queries[:1],
-        )
+        rewriter = self._create_source_rewriter(db, search_run, query_embedder, is_cached=views is not None)
         planned = await rewriter.rewrite(source_plans, queries, conversation)
         warn_unused_answer_prompts(request, route, plan, search_run)
         federated_search = self._create_federated_search(request, search_run, route.views, query_embedder)

@@ -35,7 +35,6 @@ class SourceRewriter:
         max_sources: Maximum number of knowledge bases whose queries are rewritten.
         create_preview: Function that creates the quick first search in targets.
         revalidate: Function that checks cached knowledge bases before a model is called.
-        last_question: Query of knowledge bases that do not use the conversation; empty if the request has queries.
     """
 
     chat: ChatModel | None
@@ -43,7 +42,6 @@ class SourceRewriter:
     max_sources: int
     create_preview: Callable[[Sequence[SearchTarget]], PreviewSearcher]
     revalidate: Callable[[], Awaitable[None]]
-    last_question: Sequence[Query] = ()
 
     async def rewrite(
         self, plans: Sequence[SourcePlan], queries: Sequence[Query], conversation: Conversation
@@ -63,7 +61,7 @@ class SourceRewriter:
         """
         with_steps = [plan for plan in plans if plan.steps] if queries else []
         if not with_steps:
-            return [PlannedQueries(plan, self._select_queries(plan, queries)) for plan in plans]
+            return [PlannedQueries(plan, _select_queries(plan, queries, conversation)) for plan in plans]
         await self.revalidate()
         selected = with_steps[: self.max_sources]
         if skipped := with_steps[self.max_sources :]:
@@ -74,7 +72,7 @@ class SourceRewriter:
         with self.search_run.time_step("rewrite"):
             rewritten = await gather(
                 [
-                    self._rewrite_source(plan, run, cache, self._select_queries(plan, queries), conversation)
+                    self._rewrite_source(plan, run, cache, _select_queries(plan, queries, conversation), conversation)
                     for plan in selected
                 ]
             )
@@ -82,13 +80,9 @@ class SourceRewriter:
         return [
             PlannedQueries(plan, by_plan[id(plan)], is_rewritten=True)
             if id(plan) in by_plan
-            else PlannedQueries(plan, self._select_queries(plan, queries))
+            else PlannedQueries(plan, _select_queries(plan, queries, conversation))
             for plan in plans
         ]
-
-    def _select_queries(self, plan: SourcePlan, queries: Sequence[Query]) -> Sequence[Query]:
-        """Return the common queries, or the last question if the knowledge base does not use the conversation."""
-        return self.last_question if queries and self.last_question and not plan.uses_conversation else queries
 
     async def _rewrite_source(
         self,
@@ -121,3 +115,9 @@ class SourceRewriter:
             f"{self.max_sources} knowledge bases."
         )
         self.search_run.add_notice(ServiceWarning(WarningCode.REWRITE_LIMIT_REACHED, message))
+
+
+def _select_queries(plan: SourcePlan, queries: Sequence[Query], conversation: Conversation) -> Sequence[Query]:
+    """Return the common queries, or the last question if the knowledge base does not use the conversation."""
+    is_alone = queries and conversation.last_question and not plan.uses_conversation
+    return conversation.last_question if is_alone else queries
