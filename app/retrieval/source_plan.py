@@ -145,8 +145,8 @@ def _create_source_plan(
         steps += resolve_stored_steps(settings.transformers or (), search_run) or []
     common = {step.transformer.name for step in plan.transformer_steps}
     uses_conversation = is_conversation_used(request, settings)
-    keeps_reformulation = uses_conversation and REFORMULATE not in common
-    own = [step for step in steps if step.transformer.name != REFORMULATE or keeps_reformulation]
+    can_reformulate = uses_conversation and REFORMULATE not in common
+    own = [step for step in steps if step.transformer.name != REFORMULATE or can_reformulate]
     prompts = {**settings.get_active_prompts(owner=view.row.name), **request.prompts}
     merged = merge_steps(own, fan_out_steps)
     return SourcePlan(view.row.name, targets, strategy, options, merged, prompts, uses_conversation)
