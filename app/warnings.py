@@ -183,6 +183,7 @@ class WarningCode(StrEnum):
     STORED_DOCUMENTS_SKIPPED = "stored_documents_skipped", "Only HTTP sources answered; documents were not searched."
 
     # Searches: results.
+    INCLUDE_SKIPPED = "include_skipped", "An include of the request was not loaded in time."
     RERANKER_NOT_CONFIGURED = "reranker_not_configured", "No reranker is configured, so the order did not change."
     RERANKER_UNAVAILABLE = "reranker_unavailable", "The reranker did not answer, so the order did not change."
     RERANKING_NEEDS_TEXT = "reranking_needs_text", "No query has text, so the order did not change."

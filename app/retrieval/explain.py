@@ -2,10 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.routes import RoutingDecision
+
+DegradableStep = Literal[
+    "rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy", "graph", "include"
+]
+"""Step that a search can be answered without."""
 
 
 class RetrieverPlan(NamedTuple):

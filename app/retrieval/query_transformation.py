@@ -7,10 +7,11 @@ from typing import NamedTuple, Self
 
 from app.inference.chat import ChatModel
 from app.retrieval import time_budget
+from app.retrieval.explain import DegradableStep
 from app.retrieval.search_run import EXTRA_QUERIES_SKIPPED, SearchRun
 from app.retrieval.transformers import TransformerStep
 from app.retrieval.transformers.transformer import PreviewSearcher, TransformContext, TransformResult
-from app.retrieval.types import DegradableStep, Message, Query, SearchRequest
+from app.retrieval.types import Message, Query, SearchRequest
 
 MAX_QUERIES = 16
 

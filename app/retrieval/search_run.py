@@ -10,8 +10,7 @@ from typing import Any, Self, TypeVar
 from app.errors import AppError
 from app.graph.subgraph import Subgraph
 from app.retrieval import time_budget
-from app.retrieval.explain import RetrieverPlan
-from app.retrieval.types import DegradableStep
+from app.retrieval.explain import DegradableStep, RetrieverPlan
 from app.warnings import ServiceWarning, WarningCode, normalize_warning
 
 T = TypeVar("T")

@@ -28,6 +28,7 @@ from app.retrieval.costs import SearchCosts
 from app.retrieval.explanation_builder import build_explanation
 from app.retrieval.federation import FederatedSearch, embed_for_source
 from app.retrieval.fusion.merge_sources import fuse_sources
+from app.retrieval.hit_includes import add_includes
 from app.retrieval.part_search import (
     PartSearcher,
     SearchPart,
@@ -219,14 +220,14 @@ class RetrievalService:
         parts = self._build_parts(plan, planned, queries, search_run)
         scene = _SearchScene(request, db, search_run, query_embedder)
         hits = await self._find_hits(scene, plan, queries, parts, federated_search)
+        hits = await add_includes(db, search_run, request.include, hits[: plan.top_k])
         reformulation = await rewritten.await_reformulation()
-        explanation = (
-            build_explanation(request, plan, planned, route, search_run.plans, federated_search.explain_sources())
-            if request.explain
-            else None
-        )
+        explanation = None
+        if request.explain:
+            sources = federated_search.explain_sources()
+            explanation = build_explanation(request, plan, planned, route, search_run.plans, sources)
         return SearchResult(
-            hits=hits[: plan.top_k],
+            hits=hits,
             queries=_collect_texts(queries, parts),
             strategy=_get_strategy_name(plan, parts),
             warnings=[*search_run.warnings, *search_run.notices],
@@ -238,7 +239,7 @@ class RetrievalService:
             answer_prompt=plan.prompts.get("answer"),
             degraded_steps=search_run.degraded_steps,
             auto_thresholds=auto_thresholds,
-            subgraph=_merge_subgraphs(search_run, hits[: plan.top_k]),
+            subgraph=_merge_subgraphs(search_run, hits),
         )
 
     def _plan_sources_early(

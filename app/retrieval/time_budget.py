@@ -49,5 +49,8 @@ HTTP_SOURCES = 0.8
 # Share of a plugin's strategy. The rest is for the hybrid search that replaces a failed one.
 PLUGIN_STRATEGY = 0.6
 
+# Share of each include of hits, which are loaded last, and the minimum seconds to load one.
+INCLUDE, MIN_INCLUDE_SECONDS = 0.6, 0.02
+
 # Share of the reranker, and the minimum seconds to call it. It is the last step, and the rest is for the response.
 RERANK, MIN_RERANK_SECONDS = 0.8, 0.8

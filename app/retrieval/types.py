@@ -26,14 +26,8 @@ ChunkKey = bytes
 A ranking looks up keys a thousand times. Bytes cache their hash; a pair of UUIDs computes it each time.
 """
 RetrieverName = Literal["dense", "lexical"]
-DegradableStep = Literal[
-    "rewrite", "extra_queries", "rerank", "dense", "lexical", "vectors", "http_source", "strategy", "graph"
-]
-"""Step that a search can be answered without."""
 RepeatPolicy = Literal["demote", "allow", "exclude"]  # of hits whose text is already in the conversation
-MAX_EXPANDED_CHARACTERS = 2_000_000
-"""Maximum number of characters of all expanded texts of one result together."""
-
+MAX_EXPANDED_CHARACTERS = 2_000_000  # of all expanded texts of one result together
 NamedTransformer = str | tuple[str, Mapping[str, Any]]  # a name, or a name with options
 
 
@@ -121,6 +115,7 @@ class SearchRequest:
         expansion: Expansion of the hits' texts; None for none.
         rerank: Whether the hits are reranked.
         return_vectors: Whether hits get their vectors.
+        include: Names of the includes that hits get.
         repeat: Treatment of hits whose text is already in the messages of agents and tools.
         max_text_characters: Number of characters after which the caller cuts the texts of hits; None for no limit.
         has_citation_prefix: Whether the caller puts the citation in brackets before each text, and cuts both together.
@@ -149,6 +144,7 @@ class SearchRequest:
     expansion: Expansion | None = None
     rerank: bool = False
     return_vectors: bool = False
+    include: Sequence[str] = ()
     repeat: RepeatPolicy = "demote"
     max_text_characters: int | None = None
     has_citation_prefix: bool = False
@@ -313,6 +309,7 @@ class Hit:
         is_external: Whether the hit comes from an HTTP source, so that its chunk and document are not stored.
         path_names: Names on the way of the graph walk to the hit, if the caller requested an explanation.
         is_repeated: Whether its text is already in the conversation of the search.
+        included: Items of the requested includes, by the name of the include.
     """
 
     key: ChunkKey
@@ -329,6 +326,7 @@ class Hit:
     is_external: bool = False
     path_names: Sequence[str] = ()
     is_repeated: bool = False
+    included: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     @property
     def text_span(self) -> TextSpan:
@@ -346,6 +344,7 @@ class Hit:
         """Approximate number of bytes in a response, which may contain the metadata twice."""
         own_metadata, vector = self.document.own_metadata, self.vector
         metadata = 2 * len(self.chunk.metadata.raw_json) + (0 if own_metadata is None else len(own_metadata.raw_json))
+        metadata += 200 * sum(map(len, self.included.values()))
         return len(self.text_span.text) + metadata + (0 if vector is None else 12 * len(vector))
 
     @property

@@ -32,6 +32,7 @@ EXPECTED_PROBLEMS = {
     "get_image": "image_not_found",
     "put_chunk": "chunks_not_provided",  # the document of the examples is a text
     "delete_chunk": "chunks_not_provided",
+    "run_enrichment": "enrichment_disabled",
 }
 # Calls before the request, for operations on objects that only they need.
 PREPARATIONS = {

@@ -12,10 +12,10 @@ from app.inference.chat.structured_output import Shape
 from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.conversation import truncate_query
-from app.retrieval.explain import Reformulation
+from app.retrieval.explain import DegradableStep, Reformulation
 from app.retrieval.search_run import SearchRun, gather
 from app.retrieval.transformers.prompt_format import build_prompt
-from app.retrieval.types import DegradableStep, Message
+from app.retrieval.types import Message
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)

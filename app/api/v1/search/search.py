@@ -21,6 +21,7 @@ from app.api.v1.search.search_result_schemas import SearchOut
 from app.api.v1.search.search_results import create_search_response
 from app.documents.scopes import DocumentScope
 from app.errors import InvalidInputError
+from app.graph.includes import parse_include_names
 from app.retrieval.conversation import REFORMULATE
 from app.retrieval.types import Expansion, Message, Query, SearchRequest
 
@@ -188,6 +189,12 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
         "and citation marks do not count.",
         examples=["demote"],
     )
+    include: Annotated[list[Text], Field(max_length=10)] = Field(
+        default_factory=list,
+        description="Additions to each result: `entities` that the chunk names, `parent_summaries` of the sections "
+        "above it, `keywords` of its section. A slow one is left out with a warning.",
+        examples=[["entities", "parent_summaries", "keywords"]],
+    )
     return_vectors: bool = Field(False, description="Add the stored vector to each result.", examples=[False])
     explain: bool = Field(
         False,
@@ -245,6 +252,7 @@ class KnowledgeBaseSearchRequest(StrictRequestModel):
             expansion=self._to_expansion(),
             rerank=self.rerank,
             return_vectors=self.return_vectors,
+            include=parse_include_names(self.include, loc=("body", "include")),
             repeat=self.repeat,
             explain=self.explain,
             timeout_seconds=self.timeout_seconds,

@@ -10,7 +10,9 @@ from app.api.v1.documents.images import ImageOut
 from app.api.v1.schemas import Time
 from app.api.v1.search.explanation_schemas import AutoThresholdOut, ExplanationOut
 from app.api.v1.search.graph_schemas import GraphOut
-from app.retrieval.types import DegradableStep, RetrieverName
+from app.api.v1.search.include_schemas import IncludedOut
+from app.retrieval.explain import DegradableStep
+from app.retrieval.types import RetrieverName
 
 
 class ResultDocumentOut(BaseModel):
@@ -70,7 +72,7 @@ class RetrieverRankOut(BaseModel):
     )
 
 
-class SearchResultOut(BaseModel):
+class SearchResultOut(IncludedOut):
     """Result of a search: a chunk, or its expanded text, with scores and citation.
 
     A result of an HTTP source is not stored: its knowledge base has the kind ``http``. Then ``chunk_id``, the id of the

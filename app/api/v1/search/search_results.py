@@ -19,6 +19,7 @@ from app.api.v1.search.explanation_schemas import (
     UsedPromptOut,
 )
 from app.api.v1.search.graph_schemas import to_graph_out
+from app.api.v1.search.include_schemas import to_included_fields
 from app.api.v1.search.search_result_schemas import (
     DegradedStepOut,
     ResultDocumentOut,
@@ -79,6 +80,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         vector=None if hit.vector is None else list(hit.vector),
         ranks=[RetrieverRankOut(**rank._asdict()) for rank in hit.ranks] or None,
         path_names=list(hit.path_names) or None,
+        **to_included_fields(hit.included),
     )
 
 

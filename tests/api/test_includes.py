@@ -1,0 +1,135 @@
+"""Includes of search results: entities, summaries of sections and keywords."""
+
+import asyncio
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from app.db.session import Database
+from app.db.statements import parse_statement
+from app.graph.entity_ids import decode_entity_id
+from app.ids import decode_id
+from harness.running_service import Service, Tenant
+from tests.api.problems import assert_problem
+
+SEARCH = "/v1/knowledge-bases/default/search"
+NAMES = ["entities", "parent_summaries", "keywords"]
+TEXT = (
+    "# Films\n\nThis is a list of films and of their music.\n\n## Billy Elliot\n\nThe score is by Stephen Warbeck. "
+    "Critics praised Stephen Warbeck for the quiet music of the film.\n"
+)
+ADD_ALIAS = parse_statement("""
+insert into entity_alias (tenant_id, kb_id, id, key, target_key, document_id, target_name)
+select :t, id, :id::uuid, :key::int, :target::int, :document::uuid, :name::text
+  from knowledge_base where tenant_id = :t and name = 'default' returning id""")
+
+
+@pytest.fixture(scope="module")
+def films(service: Service) -> Tenant:
+    tenant = service.create_tenant("films")
+    tenant.add_text(TEXT, media_type="text/markdown", title="Film music")
+    return tenant
+
+
+def search(tenant: Tenant, **body: Any) -> dict[str, Any]:
+    reply = tenant.admin.post(SEARCH, json={"query": "Who wrote the score of Billy Elliot?", **body})
+    reply.raise_for_status()
+    found: dict[str, Any] = reply.json()
+    return found
+
+
+def correct(tenant: Tenant, key: int, target: int, *, document_id: str | None = None, name: str | None = None) -> None:
+    """Store a correction: a merge, or with a document a split."""
+    values: dict[str, Any] = {"t": decode_id("ten", tenant.id), "id": uuid4(), "key": key, "target": target}
+    document = None if document_id is None else decode_id("doc", document_id)
+
+    async def run() -> None:
+        database = Database.connect(tenant.service.urls.app, pool_size=1)
+        try:
+            tenant_id: UUID = values["t"]
+            async with database.transaction(tenant_id) as session:
+                await session.fetch_rows(ADD_ALIAS, {**values, "document": document, "name": name})
+        finally:
+            await database.close()
+
+    asyncio.run(run())
+
+
+def find_entity(found: dict[str, Any], name: str) -> dict[str, Any]:
+    entities = [entity for result in found["results"] for entity in result["entities"]]
+    return next(entity for entity in entities if entity["name"] == name)
+
+
+def test_search_without_include_has_no_included_fields(films: Tenant) -> None:
+    assert all(not set(NAMES) & set(result) for result in search(films)["results"])
+
+
+def test_search_with_entities_lists_names_of_the_chunk(films: Tenant) -> None:
+    found = search(films, include=["entities"])
+    entity = find_entity(found, "Stephen Warbeck")
+    assert entity["id"].startswith("ent_")
+    assert (entity["kind"], entity["type"], entity["count"]) == ("name", None, 2)
+    assert not {"parent_summaries", "keywords"} & set(found["results"][0])
+
+
+def test_search_with_summaries_and_keywords_describes_sections(films: Tenant) -> None:
+    results = search(films, include=["parent_summaries", "keywords"])["results"]
+    result = next(result for result in results if "Stephen Warbeck" in result["text"])
+    assert result["parent_summaries"][0]["kind"] == "document"
+    assert {summary["method"] for summary in result["parent_summaries"]} == {"extractive"}
+    assert {summary["node_id"] for summary in result["parent_summaries"]} <= set(result["node_path"])
+    assert result["keywords"][0]["score"] == 1.0
+    assert result["keywords"][0]["method"] == "extractive"
+
+
+def test_search_with_unknown_include_lists_known_names(films: Tenant) -> None:
+    reply = films.admin.post(SEARCH, json={"query": "score", "include": ["entities", "colours"]})
+    problem = assert_problem(reply, 422)
+    assert problem["errors"][0]["loc"] == ["body", "include", 1]
+    assert all(name in str(problem) for name in NAMES)
+
+
+def test_merged_entities_count_as_one(tenant: Tenant) -> None:
+    tenant.add_text("In Oxford, Stephen Warbeck met S. Warbeck-Smith. Later, Stephen Warbeck wrote to Mary Jones.")
+    found = search(tenant, include=["entities"])
+    source, target = find_entity(found, "Mary Jones"), find_entity(found, "Stephen Warbeck")
+    keys = [decode_entity_id(entity["id"]) for entity in (source, target)]
+    assert keys[0] is not None
+    assert keys[1] is not None
+    correct(tenant, keys[0], keys[1])
+    corrected = search(tenant, include=["entities"])
+    assert find_entity(corrected, "Stephen Warbeck")["count"] == source["count"] + target["count"]
+    assert "Mary Jones" not in {entity["name"] for entity in corrected["results"][0]["entities"]}
+
+
+def test_split_entity_has_corrected_name_in_its_document_alone(tenant: Tenant) -> None:
+    documents = [tenant.add_text(f"Stephen Warbeck lives in the {place}.") for place in ("north", "south")]
+    entity = find_entity(search(tenant, include=["entities"]), "Stephen Warbeck")
+    key = decode_entity_id(entity["id"])
+    assert key is not None
+    correct(tenant, key, 77, document_id=documents[0]["id"], name="Stephen Warbeck (painter)")
+    names = {
+        result["document"]["id"]: {item["name"] for item in result["entities"]}
+        for result in search(tenant, include=["entities"])["results"]
+    }
+    assert "Stephen Warbeck (painter)" in names[documents[0]["id"]]
+    assert "Stephen Warbeck" in names[documents[1]["id"]]
+
+
+def test_corrections_of_other_tenant_change_nothing(films: Tenant, tenant: Tenant) -> None:
+    entity = find_entity(search(films, include=["entities"]), "Stephen Warbeck")
+    key = decode_entity_id(entity["id"])
+    assert key is not None
+    correct(tenant, key, 78)
+    assert find_entity(search(films, include=["entities"]), "Stephen Warbeck") == entity
+
+
+def test_includes_of_other_users_document_stay_hidden(tenant: Tenant) -> None:
+    tenant.add_text("Stephen Warbeck keeps a secret diary about Mary Jones.", user_id="u1")
+    tenant.add_text("Stephen Warbeck writes film music.")
+    body = {"query": "Stephen Warbeck", "include": NAMES}
+    reply = tenant.create_client("reader", user_id="u2").post(SEARCH, json=body)
+    assert [result["text"] for result in reply.json()["results"]] == ["Stephen Warbeck writes film music."]
+    assert "Mary Jones" not in reply.text
+    assert "diary" not in reply.text
