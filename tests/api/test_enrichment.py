@@ -286,11 +286,11 @@ def test_refused_document_fails_and_stays_ready(
 def test_limit_of_a_document_stops_before_a_call_that_could_exceed_it(
     tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
 ) -> None:
-    enable(tenant, max_tokens_per_document=5_000)
+    enable(tenant, max_tokens_per_document=4_300)
     document = add(tenant)
     state = wait_for_state(tenant, document, "capped")
     assert 0 < state["sections_done"] < 3
-    assert state["tokens"] <= 5_000
+    assert state["tokens"] <= 4_300
     calls = len(running_chat.text_requests)
     assert calls == state["calls"]
     enable(tenant, max_tokens_per_document=100_000)
