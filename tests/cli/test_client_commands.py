@@ -153,6 +153,27 @@ def test_kb_and_documents_commands_manage_objects(carrel: Callable[..., Any], tm
     assert carrel("kb", "delete", "birds", "--yes", "--json")["deletion"].startswith("del_")
 
 
+def test_entities_commands_correct_and_undo(carrel: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Then Acme Alpha met Acme Beta.")
+    (told,) = carrel("upload", str(tmp_path / "a.txt"), "--json")
+    entities = partial(carrel, "kb", "entities")
+    ids = {one["name"]: one["id"] for one in entities("list", "default", "--prefix", "acme", "--json")}
+    assert sorted(ids) == ["Acme Alpha", "Acme Beta"]
+    alpha, beta = ids["Acme Alpha"], ids["Acme Beta"]
+    assert "Acme Beta" in entities("list", "default", "--q", "beta")
+    assert entities("merge", "default", beta, "--into", alpha, "--json") == {"entity": alpha}
+    assert entities("show", "default", beta, "--json")["aliases"] == [{"id": beta, "name": "Acme Beta"}]
+    name = "Acme Alpha (the ship)"
+    other = entities("split", "default", alpha, told["document"], "--to", name, "--json")["entity"]
+    assert entities("show", "default", other, "--json")["name"] == name
+    rows = entities("corrections", "default", "--json")
+    assert {row["document"] for row in rows} == {told["document"], None}
+    for row in rows:
+        assert entities("undo", "default", row["id"], "--json") == {"undone": row["id"]}
+    assert len(entities("list", "default", "--prefix", "acme", "--json")) == 2
+    entities("undo", "default", rows[0]["id"], status=1)
+
+
 def test_keys_and_tenants_commands_manage_objects(carrel: Callable[..., Any], service: Service) -> None:
     made = carrel("keys", "create", "website", "--kb", "default", "--json")
     assert made["role"] == "reader"

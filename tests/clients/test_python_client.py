@@ -134,6 +134,29 @@ def test_client_manages_keys_agents_and_tenants(client: Client, service: Service
         assert any(event["action"] == "agent.delete" for event in client.audit_events(limit=2))
 
 
+def test_client_lists_corrects_and_restores_entities(client: Client) -> None:
+    with client:
+        for text in ("Then Acme Alpha met Acme Beta.", "Then Acme Beta left Acme Gamma."):
+            document = client.documents.add_text("default", text, wait=60)
+        bases = client.knowledge_bases
+        ids = {entity["name"]: entity["id"] for entity in bases.entities("default", prefix="acme")}
+        assert sorted(ids) == ["Acme Alpha", "Acme Beta", "Acme Gamma"]
+        assert [entity["id"] for entity in bases.entities("default", q="gam")] == [ids["Acme Gamma"]]
+        assert bases.merge_entities("default", [ids["Acme Beta"]], ids["Acme Alpha"]) == ids["Acme Alpha"]
+        detail = bases.entity("default", ids["Acme Beta"], limit=1)
+        assert (detail["id"], detail["chunks"], len(detail["chunk_list"])) == (ids["Acme Alpha"], 2, 1)
+        other = bases.split_entity("default", ids["Acme Gamma"], [document["id"]], "Acme Gamma (the ship)")
+        graph = client.documents.graph("default", document["id"])
+        assert {node["id"] for node in graph["nodes"]} >= {other, ids["Acme Alpha"]}
+        corrections = list(bases.corrections("default"))
+        assert [row["document"] for row in corrections] == [document["id"], None]
+        for row in corrections:
+            bases.undo_correction("default", row["id"])
+        assert {entity["name"]: entity["id"] for entity in bases.entities("default", prefix="acme")} == ids
+        with pytest.raises(NotFound):
+            bases.undo_correction("default", corrections[0]["id"])
+
+
 def test_client_search_options_equal_route_fields() -> None:
     assert {*SearchOptions.__annotations__, "query", "knowledge_bases"} == set(MultiSearchRequest.model_fields)
 

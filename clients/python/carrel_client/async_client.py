@@ -16,10 +16,15 @@ from carrel_client.types import (
     FINAL,
     ApiKey,
     Chunk,
+    Correction,
     Deletion,
     Document,
     DocumentFilters,
+    DocumentGraph,
     DocumentOptions,
+    Entity,
+    EntityDetail,
+    EntityFilters,
     ExternalSearch,
     ImportCounts,
     KnowledgeBase,
@@ -268,6 +273,48 @@ class AsyncKnowledgeBases:
         """Delete the SQL view and its database role, if the SQL view exists. The view is empty immediately."""
         await self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
+    async def entities(self, knowledge_base: str, **filters: Unpack[EntityFilters]) -> AsyncIterator[Entity]:
+        """Yield the entities that readable chunks name, by name. ``prefix`` and ``q`` are parts of the name."""
+        async for item in self._client.pages("knowledge-bases", knowledge_base, "entities", params=filters):
+            yield cast(Entity, item)
+
+    async def entity(self, knowledge_base: str, entity: str, **options: Any) -> EntityDetail:
+        """Return an entity with a page of its chunks and with its neighbours.
+
+        ``options`` are a scope, and ``limit`` and ``cursor`` for the chunks.
+        """
+        reply = await self._client.get("knowledge-bases", knowledge_base, "entities", entity, params=options)
+        return cast(EntityDetail, reply)
+
+    async def merge_entities(self, knowledge_base: str, entities: Sequence[str], into: str) -> str:
+        """Let entities count as another in the whole knowledge base. Return the ID of the entity that remains."""
+        body = {"entities": [*entities], "into": into}
+        reply = await self._client.post("knowledge-bases", knowledge_base, "entities", "merge", body=body)
+        return cast(str, reply["entity"])
+
+    async def split_entity(self, knowledge_base: str, entity: str, documents: Sequence[str], name: str) -> str:
+        """Let an entity mean another in some documents. Return the ID of the other entity.
+
+        Args:
+            knowledge_base: Name or ID of the knowledge base.
+            entity: ID of the entity.
+            documents: IDs of the documents that mean the other entity.
+            name: Name of the other entity.
+        """
+        body = {"entity": entity, "documents": [*documents], "name": name}
+        reply = await self._client.post("knowledge-bases", knowledge_base, "entities", "split", body=body)
+        return cast(str, reply["entity"])
+
+    async def corrections(self, knowledge_base: str) -> AsyncIterator[Correction]:
+        """Yield the merges and splits of a knowledge base, newest first."""
+        async for item in self._client.pages("knowledge-bases", knowledge_base, "entities", "corrections"):
+            yield cast(Correction, item)
+
+    async def undo_correction(self, knowledge_base: str, correction: str) -> None:
+        """Delete a merge or a split."""
+        path = build_path("knowledge-bases", knowledge_base, "entities", "corrections", correction)
+        await self._client.send(Request("DELETE", path))
+
     async def export(self, knowledge_base: str, target: Path | str) -> int:
         """Export a knowledge base to an archive file and return the number of bytes."""
         async with self._client.stream(
@@ -405,6 +452,11 @@ class AsyncDocuments:
         """Yield the chunks of a document in their order."""
         async for item in self._client.pages("knowledge-bases", knowledge_base, "documents", document, "chunks"):
             yield cast(Chunk, item)
+
+    async def graph(self, knowledge_base: str, document: str) -> DocumentGraph:
+        """Return the entities of a document, the chunks that name them, and relations."""
+        reply = await self._client.get("knowledge-bases", knowledge_base, "documents", document, "graph")
+        return cast(DocumentGraph, reply)
 
     async def download(self, knowledge_base: str, document: str, target: Path | str) -> int:
         """Download the original of a document to a file and return the number of bytes.

@@ -15,10 +15,15 @@ from carrel_client.types import (
     FINAL,
     ApiKey,
     Chunk,
+    Correction,
     Deletion,
     Document,
     DocumentFilters,
+    DocumentGraph,
     DocumentOptions,
+    Entity,
+    EntityDetail,
+    EntityFilters,
     ExternalSearch,
     ImportCounts,
     KnowledgeBase,
@@ -265,6 +270,48 @@ class KnowledgeBases:
         """Delete the SQL view and its database role, if the SQL view exists. The view is empty immediately."""
         self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
+    def entities(self, knowledge_base: str, **filters: Unpack[EntityFilters]) -> Iterator[Entity]:
+        """Yield the entities that readable chunks name, by name. ``prefix`` and ``q`` are parts of the name."""
+        for item in self._client.pages("knowledge-bases", knowledge_base, "entities", params=filters):
+            yield cast(Entity, item)
+
+    def entity(self, knowledge_base: str, entity: str, **options: Any) -> EntityDetail:
+        """Return an entity with a page of its chunks and with its neighbours.
+
+        ``options`` are a scope, and ``limit`` and ``cursor`` for the chunks.
+        """
+        reply = self._client.get("knowledge-bases", knowledge_base, "entities", entity, params=options)
+        return cast(EntityDetail, reply)
+
+    def merge_entities(self, knowledge_base: str, entities: Sequence[str], into: str) -> str:
+        """Let entities count as another in the whole knowledge base. Return the ID of the entity that remains."""
+        body = {"entities": [*entities], "into": into}
+        reply = self._client.post("knowledge-bases", knowledge_base, "entities", "merge", body=body)
+        return cast(str, reply["entity"])
+
+    def split_entity(self, knowledge_base: str, entity: str, documents: Sequence[str], name: str) -> str:
+        """Let an entity mean another in some documents. Return the ID of the other entity.
+
+        Args:
+            knowledge_base: Name or ID of the knowledge base.
+            entity: ID of the entity.
+            documents: IDs of the documents that mean the other entity.
+            name: Name of the other entity.
+        """
+        body = {"entity": entity, "documents": [*documents], "name": name}
+        reply = self._client.post("knowledge-bases", knowledge_base, "entities", "split", body=body)
+        return cast(str, reply["entity"])
+
+    def corrections(self, knowledge_base: str) -> Iterator[Correction]:
+        """Yield the merges and splits of a knowledge base, newest first."""
+        for item in self._client.pages("knowledge-bases", knowledge_base, "entities", "corrections"):
+            yield cast(Correction, item)
+
+    def undo_correction(self, knowledge_base: str, correction: str) -> None:
+        """Delete a merge or a split."""
+        path = build_path("knowledge-bases", knowledge_base, "entities", "corrections", correction)
+        self._client.send(Request("DELETE", path))
+
     def export(self, knowledge_base: str, target: Path | str) -> int:
         """Export a knowledge base to an archive file and return the number of bytes."""
         with self._client.stream(Request("GET", build_path("knowledge-bases", knowledge_base, "export"))) as reply:
@@ -396,6 +443,11 @@ class Documents:
         """Yield the chunks of a document in their order."""
         for item in self._client.pages("knowledge-bases", knowledge_base, "documents", document, "chunks"):
             yield cast(Chunk, item)
+
+    def graph(self, knowledge_base: str, document: str) -> DocumentGraph:
+        """Return the entities of a document, the chunks that name them, and relations."""
+        reply = self._client.get("knowledge-bases", knowledge_base, "documents", document, "graph")
+        return cast(DocumentGraph, reply)
 
     def download(self, knowledge_base: str, document: str, target: Path | str) -> int:
         """Download the original of a document to a file and return the number of bytes.

@@ -283,6 +283,61 @@ class ExternalSearch(TypedDict):
     timeout_seconds: float
 
 
+class EntityFilters(TypedDict, total=False):
+    """Filters of a list of entities: parts of the name, and a scope."""
+
+    prefix: str
+    q: str  # words of the name, each from its beginning
+    user_id: str
+    chat_id: str
+    agent_id: str
+    level: Literal["shared"]
+
+
+class Entity(TypedDict):
+    """Entity that readable chunks name."""
+
+    id: str
+    name: str
+    kinds: list[str]
+    type: str | None
+    chunks: int
+    titles: int
+
+
+class EntityDetail(Entity):
+    """Entity with a page of its chunks, and with the entities that share chunks with it."""
+
+    aliases: list[dict[str, Any]]
+    chunk_list: list[dict[str, Any]]
+    next_cursor: str | None
+    degree: int
+    neighbours: list[dict[str, Any]]
+    truncated: bool
+
+
+class Correction(TypedDict):
+    """Correction of an entity: a merge, or with a document a split."""
+
+    id: str
+    entity: str
+    target: str
+    document: str | None
+    name: str | None
+    created_at: str
+
+
+class DocumentGraph(TypedDict):
+    """Entities of a document (``nodes``), the chunks that name them and relations (``edges``)."""
+
+    document: str
+    version: int | None
+    nodes: list[dict[str, Any]]
+    edges: list[dict[str, Any]]
+    truncated: bool
+    warnings: list[dict[str, Any]]
+
+
 class ApiKey(TypedDict):
     """API key without its secret."""
 
