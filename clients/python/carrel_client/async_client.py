@@ -16,15 +16,15 @@ from carrel_client.types import (
     FINAL,
     ApiKey,
     Chunk,
-    Correction,
     Deletion,
     Document,
     DocumentFilters,
-    DocumentGraph,
+    DocumentGraphReply,
     DocumentOptions,
-    Entity,
-    EntityDetail,
+    EntityCorrection,
     EntityFilters,
+    EntityItem,
+    EntityWithChunks,
     ExternalSearch,
     ImportCounts,
     KnowledgeBase,
@@ -273,18 +273,18 @@ class AsyncKnowledgeBases:
         """Delete the SQL view and its database role, if the SQL view exists. The view is empty immediately."""
         await self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
-    async def entities(self, knowledge_base: str, **filters: Unpack[EntityFilters]) -> AsyncIterator[Entity]:
+    async def entities(self, knowledge_base: str, **filters: Unpack[EntityFilters]) -> AsyncIterator[EntityItem]:
         """Yield the entities that readable chunks name, by name. ``prefix`` and ``q`` are parts of the name."""
         async for item in self._client.pages("knowledge-bases", knowledge_base, "entities", params=filters):
-            yield cast(Entity, item)
+            yield cast(EntityItem, item)
 
-    async def entity(self, knowledge_base: str, entity: str, **options: Any) -> EntityDetail:
+    async def entity(self, knowledge_base: str, entity: str, **options: Any) -> EntityWithChunks:
         """Return an entity with a page of its chunks and with its neighbours.
 
         ``options`` are a scope, and ``limit`` and ``cursor`` for the chunks.
         """
         reply = await self._client.get("knowledge-bases", knowledge_base, "entities", entity, params=options)
-        return cast(EntityDetail, reply)
+        return cast(EntityWithChunks, reply)
 
     async def merge_entities(self, knowledge_base: str, entities: Sequence[str], into: str) -> str:
         """Let entities count as another in the whole knowledge base. Return the ID of the entity that remains."""
@@ -305,10 +305,10 @@ class AsyncKnowledgeBases:
         reply = await self._client.post("knowledge-bases", knowledge_base, "entities", "split", body=body)
         return cast(str, reply["entity"])
 
-    async def corrections(self, knowledge_base: str) -> AsyncIterator[Correction]:
+    async def corrections(self, knowledge_base: str) -> AsyncIterator[EntityCorrection]:
         """Yield the merges and splits of a knowledge base, newest first."""
         async for item in self._client.pages("knowledge-bases", knowledge_base, "entities", "corrections"):
-            yield cast(Correction, item)
+            yield cast(EntityCorrection, item)
 
     async def undo_correction(self, knowledge_base: str, correction: str) -> None:
         """Delete a merge or a split."""
@@ -453,10 +453,10 @@ class AsyncDocuments:
         async for item in self._client.pages("knowledge-bases", knowledge_base, "documents", document, "chunks"):
             yield cast(Chunk, item)
 
-    async def graph(self, knowledge_base: str, document: str) -> DocumentGraph:
+    async def graph(self, knowledge_base: str, document: str) -> DocumentGraphReply:
         """Return the entities of a document, the chunks that name them, and relations."""
         reply = await self._client.get("knowledge-bases", knowledge_base, "documents", document, "graph")
-        return cast(DocumentGraph, reply)
+        return cast(DocumentGraphReply, reply)
 
     async def download(self, knowledge_base: str, document: str, target: Path | str) -> int:
         """Download the original of a document to a file and return the number of bytes.

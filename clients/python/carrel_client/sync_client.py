@@ -15,15 +15,15 @@ from carrel_client.types import (
     FINAL,
     ApiKey,
     Chunk,
-    Correction,
     Deletion,
     Document,
     DocumentFilters,
-    DocumentGraph,
+    DocumentGraphReply,
     DocumentOptions,
-    Entity,
-    EntityDetail,
+    EntityCorrection,
     EntityFilters,
+    EntityItem,
+    EntityWithChunks,
     ExternalSearch,
     ImportCounts,
     KnowledgeBase,
@@ -270,18 +270,18 @@ class KnowledgeBases:
         """Delete the SQL view and its database role, if the SQL view exists. The view is empty immediately."""
         self._client.send(Request("DELETE", build_path("knowledge-bases", knowledge_base, "sql-view")))
 
-    def entities(self, knowledge_base: str, **filters: Unpack[EntityFilters]) -> Iterator[Entity]:
+    def entities(self, knowledge_base: str, **filters: Unpack[EntityFilters]) -> Iterator[EntityItem]:
         """Yield the entities that readable chunks name, by name. ``prefix`` and ``q`` are parts of the name."""
         for item in self._client.pages("knowledge-bases", knowledge_base, "entities", params=filters):
-            yield cast(Entity, item)
+            yield cast(EntityItem, item)
 
-    def entity(self, knowledge_base: str, entity: str, **options: Any) -> EntityDetail:
+    def entity(self, knowledge_base: str, entity: str, **options: Any) -> EntityWithChunks:
         """Return an entity with a page of its chunks and with its neighbours.
 
         ``options`` are a scope, and ``limit`` and ``cursor`` for the chunks.
         """
         reply = self._client.get("knowledge-bases", knowledge_base, "entities", entity, params=options)
-        return cast(EntityDetail, reply)
+        return cast(EntityWithChunks, reply)
 
     def merge_entities(self, knowledge_base: str, entities: Sequence[str], into: str) -> str:
         """Let entities count as another in the whole knowledge base. Return the ID of the entity that remains."""
@@ -302,10 +302,10 @@ class KnowledgeBases:
         reply = self._client.post("knowledge-bases", knowledge_base, "entities", "split", body=body)
         return cast(str, reply["entity"])
 
-    def corrections(self, knowledge_base: str) -> Iterator[Correction]:
+    def corrections(self, knowledge_base: str) -> Iterator[EntityCorrection]:
         """Yield the merges and splits of a knowledge base, newest first."""
         for item in self._client.pages("knowledge-bases", knowledge_base, "entities", "corrections"):
-            yield cast(Correction, item)
+            yield cast(EntityCorrection, item)
 
     def undo_correction(self, knowledge_base: str, correction: str) -> None:
         """Delete a merge or a split."""
@@ -444,10 +444,10 @@ class Documents:
         for item in self._client.pages("knowledge-bases", knowledge_base, "documents", document, "chunks"):
             yield cast(Chunk, item)
 
-    def graph(self, knowledge_base: str, document: str) -> DocumentGraph:
+    def graph(self, knowledge_base: str, document: str) -> DocumentGraphReply:
         """Return the entities of a document, the chunks that name them, and relations."""
         reply = self._client.get("knowledge-bases", knowledge_base, "documents", document, "graph")
-        return cast(DocumentGraph, reply)
+        return cast(DocumentGraphReply, reply)
 
     def download(self, knowledge_base: str, document: str, target: Path | str) -> int:
         """Download the original of a document to a file and return the number of bytes.

@@ -294,7 +294,7 @@ class EntityFilters(TypedDict, total=False):
     level: Literal["shared"]
 
 
-class Entity(TypedDict):
+class EntityItem(TypedDict):
     """Entity that readable chunks name."""
 
     id: str
@@ -305,7 +305,7 @@ class Entity(TypedDict):
     titles: int
 
 
-class EntityDetail(Entity):
+class EntityWithChunks(Entity):
     """Entity with a page of its chunks, and with the entities that share chunks with it."""
 
     aliases: list[dict[str, Any]]
@@ -316,7 +316,7 @@ class EntityDetail(Entity):
     truncated: bool
 
 
-class Correction(TypedDict):
+class EntityCorrection(TypedDict):
     """Correction of an entity: a merge, or with a document a split."""
 
     id: str
@@ -327,7 +327,7 @@ class Correction(TypedDict):
     created_at: str
 
 
-class DocumentGraph(TypedDict):
+class DocumentGraphReply(TypedDict):
     """Entities of a document (``nodes``), the chunks that name them and relations (``edges``)."""
 
     document: str
