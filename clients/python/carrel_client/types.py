@@ -305,7 +305,7 @@ class EntityItem(TypedDict):
     titles: int
 
 
-class EntityWithChunks(Entity):
+class EntityWithChunks(EntityItem):
     """Entity with a page of its chunks, and with the entities that share chunks with it."""
 
     aliases: list[dict[str, Any]]
