@@ -164,6 +164,9 @@ def test_exported_configuration_equals_service_and_restores_it(
         ("knowledge_bases: {1: {}}", "is no text"),
         ("knowledge_bases: {a: !!python/object/apply:os.system [id]}", "is no YAML"),
         ("{", "is no YAML"),
+        ("knowledge_bases: {a: {title: 2024-13-45}}", "is no YAML"),
+        ("knowledge_bases: {a: !!bool x}", "is no YAML"),
+        ("knowledge_bases: {a: {retrieval: {strategy: graph_rag, strategy_options: {x: 2024-01-01}}}}", "JSON"),
     ],
 )  # fmt: skip
 def test_invalid_file_is_refused_before_any_change(

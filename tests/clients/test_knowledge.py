@@ -135,6 +135,10 @@ def test_invalid_setting_is_refused(client: Client, settings: dict[str, Any]) ->
         Knowledge(client, **settings)
 
 
+def test_message_with_lone_surrogate_is_sent_with_replacement() -> None:
+    assert to_service_messages([{"role": "user", "content": "a\ud800b"}]) == [{"role": "user", "content": "a?b"}]
+
+
 def test_messages_without_text_and_prompts_are_not_sent() -> None:
     parts = [
         {"type": "text", "text": "What is"},
@@ -155,7 +159,8 @@ def test_messages_without_text_and_prompts_are_not_sent() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    ["[]", "3", "{", {"query": 5}, {"query": "a", "top_k": True}, {"query": "a", "top_k": -1},
+    [pytest.param("[" * 100_000, id="deep"),
+     "[]", "3", "{", {"query": 5}, {"query": "a", "top_k": True}, {"query": "a", "top_k": -1},
      {"query": "a", "knowledge_bases": "b"}, {"query": "a", "knowledge_bases": [1]}],
     ids=str,
 )  # fmt: skip

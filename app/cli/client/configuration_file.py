@@ -1,5 +1,6 @@
 """Configuration files of ``carrel apply``: knowledge bases and agents of a tenant in YAML."""
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +63,7 @@ def load_configuration(path: Path) -> Configuration:
         raise InvalidConfiguration(f"{path} is larger than {MAX_FILE_BYTES:,} bytes.")
     try:
         content = yaml.load(path.read_text("utf-8"), _StrictLoader)  # noqa: S506  (a subclass of the safe loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as exc:
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, RecursionError) as exc:  # PyYAML leaks the others
         raise InvalidConfiguration(f"{path} is no YAML: {exc}") from exc
     return parse_configuration(content)
 
@@ -89,6 +90,10 @@ def parse_configuration(content: Any) -> Configuration:
     faults = [*_list_knowledge_base_faults(sections["knowledge_bases"]), *_list_agent_faults(sections["agents"])]
     if faults:
         raise InvalidConfiguration("\n".join(["The file has faults:", *faults]))
+    try:
+        json.dumps(sections, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise InvalidConfiguration(f"The file has a value that JSON cannot have: {exc}") from exc
     return Configuration(**sections)
 
 

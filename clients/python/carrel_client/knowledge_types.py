@@ -119,7 +119,7 @@ def to_service_messages(messages: Iterable[ChatMessage]) -> list[Message]:
     result: list[Message] = []
     for message in messages:
         role = "tool" if is_hint(message) else _ROLES.get(str(message.get("role")), str(message.get("role")))
-        text = _read_text(message.get("content"))
+        text = _read_text(message.get("content")).encode(errors="replace").decode()
         if role in _TURN_ROLES and text.strip():
             result.append({"role": role, "content": text})
     return result
@@ -173,7 +173,7 @@ def parse_arguments(arguments: str | Mapping[str, Any], names: Sequence[str], to
     """
     try:
         provided = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("The arguments are no JSON object.") from None
     if not isinstance(provided, Mapping):
         raise ValueError("The arguments are no JSON object.")  # noqa: TRY004  (callers catch one class)
