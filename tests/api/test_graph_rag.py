@@ -202,6 +202,18 @@ def test_split_in_other_document_changes_nothing(bridged: Tenant) -> None:
     assert reaches(bridged.admin)
 
 
+def test_split_in_document_of_other_user_changes_no_score_of_restricted_key(bridged: Tenant) -> None:
+    for text in (BRIDGE, "Stephen Warbeck and Ada Quillfeather met Otto Blixen.", "Otto Blixen sails."):
+        add(bridged, text)
+    secret = add(bridged, "On that day a man saw Zed Quux again.", user_id="alice")
+    bob = bridged.create_client("reader", user_id="bob")
+    body = {"top_k": 50, "scope": {"user_id": "bob"}}
+    before = search(bob, "Ada Quillfeather", **body)["results"]
+    zed, stephen = find_keys(bridged, "zed quux", "stephen warbeck")
+    correct(bridged, zed, stephen, secret["id"])
+    assert search(bob, "Ada Quillfeather", **body)["results"] == before
+
+
 def test_relation_filter_walks_along_named_relations_only(bridged: Tenant) -> None:
     add(bridged, BRIDGE)
     options = {"relation_filter": ["met"], "max_hops": 2}
@@ -288,6 +300,19 @@ def test_subgraph_has_nodes_edges_and_paths_of_results(films: Tenant) -> None:
     assert ("names", chunks["Shakespeare in"], "Stephen Warbeck") in edges
     assert all(decode_entity_id(node["id"]) is not None for node in graph["nodes"])
     assert "graph" not in search(films.admin, top_k=3)
+
+
+@pytest.mark.parametrize("predicate", ["met\\u0000", "\\ud800"], ids=["nul", "surrogate"])
+def test_predicate_that_cannot_be_stored_is_422(films: Tenant, predicate: str) -> None:
+    options = f'"strategy": "graph_rag", "strategy_options": {{"relation_filter": ["{predicate}"]}}'
+    headers = {"content-type": "application/json"}
+    for method, path, body in (
+        ("POST", "/v1/search", f'{{"query": "x", {options}}}'),
+        ("PATCH", "/v1/knowledge-bases/default", f'{{"retrieval": {{{options}}}}}'),
+        ("PUT", "/v1/agents/walker", f'{{"knowledge_bases": ["default"], {options}}}'),
+    ):
+        reply = films.admin.request(method, path, content=body, headers=headers)
+        assert (reply.status_code, "relation_filter" in reply.text) == (422, True), reply.text
 
 
 @pytest.mark.parametrize(

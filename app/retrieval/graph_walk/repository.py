@@ -111,7 +111,7 @@ select {n}, w.step, w.chunk_id, w.mass, w.key, w.source, w.is_cut
                   :limit, :r{n}, :k{n}, :a{n}, :d{n}, :predicates) w"""
 _STATES = """
 with alias as materialized (
-  select a.key, a.target_key, a.document_id from entity_alias a where a.tenant_id = :t and a.kb_id = :kb
+  select a.key, a.target_key, a.document_id from entity_alias a where a.tenant_id = :t and a.kb_id = :kb{readable}
 ), counted as (
   select k.key, {chunks} as chunks, {titles} as titles
     from (select unnest(:keys::int4[]) union select key from alias union select target_key from alias) k(key)
@@ -129,15 +129,19 @@ select i.graph is not null,
  cross join (select array_agg(key) as keys, array_agg(chunks) as chunks, array_agg(titles) as titles
                from counted where chunks > 0) c
  where i.tenant_id = :t and i.id = :i"""
-_STATE = parse_statement(_STATES.format(chunks="e.chunks", titles="e.titles", private_total=""))
+_STATE = parse_statement(_STATES.format(chunks="e.chunks", titles="e.titles", private_total="", readable=""))
 _PRIVATE_ROWS = """
 (select coalesce(sum(case when x.scope_key = all_private_levels() then -x.chunks else x.chunks end), 0)::int
    from {table} x where x.tenant_id = :t and x.index_id = :i
     and x.scope_key = any(:scopes::uuid[] || all_private_levels()) and x.key is not distinct from {key})"""
+_READABLE_SPLITS = """
+    and (a.document_id is null or exists (select from document d where d.tenant_id = :t and d.kb_id = :kb
+                                             and d.id = a.document_id and d.scope_key = any(:scopes::uuid[])))"""
 _RESTRICTED_STATE = parse_statement(
     _STATES.format(
         chunks="greatest(0, e.chunks + " + _PRIVATE_ROWS.format(table="private_entity_frequency", key="k.key") + ")",
         titles="1",
         private_total=" + " + _PRIVATE_ROWS.format(table="private_frequency", key="null"),
+        readable=_READABLE_SPLITS,
     )
 )

@@ -2,8 +2,10 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
+from app.errors import InvalidInputError
+from app.filters.values import check_text
 from app.retrieval.graph_walk.subgraph import describe_walk
 from app.retrieval.graph_walk.types import WalkIndex, WalkSettings
 from app.retrieval.graph_walk.walker import GraphWalker
@@ -48,6 +50,16 @@ class GraphRagOptions(BaseModel, extra="forbid"):
     subgraph: Literal["none", "entities", "text"] = Field(
         "none", description="Whether the response has the names and paths of the results, and a text made of them."
     )
+
+    @field_validator("relation_filter")
+    @classmethod
+    def _check_relation_filter(cls, value: list[str] | None) -> list[str] | None:
+        for predicate in value or ():
+            try:
+                check_text(predicate, loc=())
+            except InvalidInputError as exc:
+                raise ValueError(exc.message) from None
+        return value
 
     def to_settings(self) -> WalkSettings:
         """Convert the options to the settings of a walk."""
