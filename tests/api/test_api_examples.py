@@ -137,16 +137,21 @@ def send(objects: ReferenceObjects, name: str, **arguments: Any) -> httpx2.Respo
     return client.request(method, build_path(objects, name), headers=headers, follow_redirects=False, **arguments)
 
 
+def prepare(objects: ReferenceObjects, operation_id: str) -> None:
+    """Make the call that an operation needs before it."""
+    if preparation := PREPARATIONS.get(operation_id):
+        response = objects.admin.request(*preparation)
+        if response.status_code != 409:  # exists already in the shared tenant
+            expect(response)
+
+
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_service_accepts_every_request_example(
     name: str, documented: Service, shared_objects: ReferenceObjects
 ) -> None:
     operation = OPERATIONS[name]
     objects = shared_objects if is_read_only(name) else create_reference_objects(documented)
-    if preparation := PREPARATIONS.get(operation["operationId"]):
-        response = objects.admin.request(*preparation)
-        if response.status_code != 409:  # exists already in the shared tenant
-            expect(response)
+    prepare(objects, operation["operationId"])
     parameters = {parameter["name"]: parameter.get("example") for parameter in operation.get("parameters", ())}
     needed = NEEDED_PARAMETERS.get(operation["operationId"])
     params = {needed: parameters[needed]} if needed else {}
@@ -158,6 +163,7 @@ def test_service_accepts_every_request_example(
     "name", [name for name, operation in OPERATIONS.items() if name.startswith("GET") and operation.get("parameters")]
 )
 def test_service_accepts_every_parameter_example(name: str, shared_objects: ReferenceObjects) -> None:
+    prepare(shared_objects, OPERATIONS[name]["operationId"])
     for parameter in OPERATIONS[name]["parameters"]:
         if parameter["in"] != "query" or parameter["name"] in UNSENT_PARAMETERS or parameter.get("example") is None:
             continue
