@@ -23,7 +23,8 @@ ARGUMENTS = {
     "uuid": f"'{uuid.UUID(int=7)}'", "bytea": r"'\x00'", "integer": "384", "bigint": "1", "text": "'x'", "real": "0.5",
     "double precision": "1", "boolean": "true", "interval": "'1 s'",
     "timestamp with time zone": "now()",
-    "uuid[]": f"array['{uuid.UUID(int=7)}']", "integer[]": "'{1}'", "real[]": "'{1}'", "text[]": "'{x}'",
+    "uuid[]": f"array['{uuid.UUID(int=7)}']", "integer[]": "'{1}'", "real[]": "'{1}'",
+    "double precision[]": "'{1}'", "text[]": "'{x}'",
     "halfvec": "array_fill(0.5::real, array[384])", "halfvec[]": "array['[1]'::public.halfvec]",
     "jsonb": "'{}'", "jsonpath": "'$.a == 1'", "date": "now()",
 }  # fmt: skip

@@ -1,4 +1,4 @@
--- Walk from chunks and entities to chunks that share entities with them, p_hops steps. Each step moves p_damping of the
+-- Walk from chunks and entities to chunks that share entities with them, p_hops steps, at most 3. Each step moves p_damping of the
 -- mass along the edges, and the rest returns to the start. An entity in more than p_max_share of the chunks is no way.
 -- At most p_max_rows rows of chunks are read; is_cut says whether entities with little mass were left out for that.
 -- Rows are the chunks of the last step, at most p_limit, and those of an earlier step from which the walk went on. key
@@ -15,9 +15,9 @@ declare total bigint; max_chunks float8; seeds uuid[]; seed_masses float8[]; chu
   keys int4[]; masses float8[]; chunks int[]; sources uuid[]; is_over bool := false; next_keys int4[]; next_masses float8[]; next_chunks int[]; next_sources uuid[];
 begin
   perform check_tenant(p_tenant);
-  if p_scopes is null or p_hops not between 1 and 3 or cardinality(p_seeds) is distinct from cardinality(p_seed_masses)
+  if p_scopes is null or p_hops is null or p_hops < 1 or cardinality(p_seeds) is distinct from cardinality(p_seed_masses)
      or cardinality(p_entities) is distinct from cardinality(p_entity_masses) or cardinality(p_entities) is distinct from cardinality(p_entity_chunks) then
-    raise invalid_parameter_value using message = 'scopes, 1 to 3 hops, as many masses as seeds and entities';
+    raise invalid_parameter_value using message = 'scopes, at least one hop, as many masses as seeds and entities';
   end if;
   select coalesce(sum(t.chunks), 0) into total from index_totals t where t.tenant_id = p_tenant and t.index_id = p_index;
   if p_user_restricted then
@@ -39,6 +39,7 @@ begin
   p_entities := keys;
   p_entity_masses := masses;
   p_entity_chunks := chunks;
+  p_hops := least(p_hops, 3);
   for number in 1..p_hops loop
     if number < p_hops then
       select coalesce(array_agg(x.entity), '{}'), coalesce(array_agg(x.mass), '{}'), coalesce(array_agg(x.chunks), '{}'), coalesce(array_agg(x.source), '{}')
