@@ -20,6 +20,7 @@ from app.documents.provided_graph import (
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
 from app.errors import InvalidInputError
 from app.filters import check_metadata
+from app.graph.entities.types import MAX_CORRECTIONS
 from app.ingestion.title_limits import MAX_TITLE_CHARACTERS
 from app.ingestion.types import BlockKind, NodeKind
 from app.times import ProvidedTime
@@ -100,6 +101,21 @@ class ArchiveRecord(BaseModel):
         return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
+class MergeRecord(ArchiveRecord):
+    """A merge: an entity that counts as another. Both names are normalized."""
+
+    name: _EntityName
+    target: _EntityName
+
+
+class SplitRecord(ArchiveRecord):
+    """A split: an entity that counts as another in one document. ``target_name`` is the name that people gave."""
+
+    name: _EntityName
+    target: _EntityName
+    target_name: _EntityName
+
+
 class ArchiveManifest(ArchiveRecord):
     """Description of an archive, with the identity of the embedding model and analyzer that made its vectors and terms.
 
@@ -113,6 +129,7 @@ class ArchiveManifest(ArchiveRecord):
     name: _Name
     settings: dict[str, Any]
     identity: dict[str, Any]
+    merges: Annotated[tuple[MergeRecord, ...], Field(max_length=MAX_CORRECTIONS)] = ()
     average_length: Annotated[float, Field(gt=0, lt=1e6, allow_inf_nan=False)]
     exported_at: ProvidedTime
 
@@ -160,6 +177,7 @@ class DocumentRecord(ArchiveRecord):
     expires_at: ProvidedTime | None = None
     metadata: _Metadata = Field(default_factory=dict)
     page_count: _PositiveNumber | None = None
+    splits: Annotated[tuple[SplitRecord, ...], Field(max_length=MAX_CORRECTIONS)] = ()
     warnings: Annotated[list[WarningRecord], Field(max_length=100)] = Field(default_factory=list)
     images: Annotated[list[ImageRecord], Field(max_length=MAX_DOCUMENT_IMAGES)] = Field(default_factory=list)
     parts: Annotated[list[ArchivePart], Field(max_length=MAX_DOCUMENT_IMAGES + len(PARTS) + 1)]

@@ -29,6 +29,7 @@ from app.transfer.archive_format import (
     ImageRecord,
     NodeRecord,
     PageRecord,
+    SplitRecord,
     WarningRecord,
     build_image_name,
 )
@@ -149,11 +150,12 @@ class DocumentWriter:
         self.files[CHUNKS].write(b"".join(map(_encode_chunk, rows)))
         self.files[VECTORS].write(_encode_vectors(rows))
 
-    def build_record(self, images: Sequence[Record]) -> DocumentRecord:
+    def build_record(self, images: Sequence[Record], splits: Sequence[SplitRecord] = ()) -> DocumentRecord:
         """Return the record of the document and its written parts.
 
         Args:
             images: Rows of the document's images.
+            splits: Splits of entities in the document.
 
         Raises:
             DocumentNotWritable: Chunks are missing, or the record is too large.
@@ -163,7 +165,7 @@ class DocumentWriter:
         if len(images) > MAX_DOCUMENT_IMAGES:
             raise DocumentNotWritable("it has too many parts")
         parts = [file.to_part(name) for name, file in self.files.items()]
-        record = _build_document_record(self.document, parts, images)
+        record = _build_document_record(self.document, parts, images).model_copy(update={"splits": tuple(splits)})
         if len(record.to_json_line()) > MAX_RECORD_BYTES:
             raise DocumentNotWritable("it is too large")
         return record

@@ -32,12 +32,14 @@ from app.transfer.archive_format import (
     SKIPPED_DOCUMENTS,
     ArchiveManifest,
     DocumentRecord,
+    SplitRecord,
     build_image_name,
 )
+from app.transfer.correction_transfer import ArchivedCorrections, load_corrections
 from app.transfer.document_writer import DocumentNotWritable, DocumentWriter
 from app.transfer.repository import DocumentSnapshot, StoredText, TransferRepository
 from app.transfer.tar import END_MARKER, build_header, build_member, build_padding
-from app.transfer.types import FORMAT, FORMAT_VERSION, MAX_PART_BYTES, ExportInterrupted
+from app.transfer.types import FORMAT, FORMAT_VERSION, MAX_PART_BYTES, VERSION_WITHOUT_CORRECTIONS, ExportInterrupted
 from carrel import __version__
 
 PAGE_SIZE = 500
@@ -58,7 +60,11 @@ class DocumentSkipped(Exception):
 
     def to_json_line(self) -> bytes:
         """Return the entry of the archive's list."""
-        return json.dumps(self.details, ensure_ascii=False).encode() + b"\n"
+        return _format_skipped(self.details)
+
+
+def _format_skipped(details: Mapping[str, str | None]) -> bytes:
+    return json.dumps(details, ensure_ascii=False).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +121,17 @@ class KnowledgeBaseExport:
         """
         directory = find_temporary_directory()
         with tempfile.TemporaryFile(dir=directory) as sums, tempfile.TemporaryFile(dir=directory) as skipped:
-            content = build_manifest(self.kb).to_json_line()
+            corrections = await self._load_corrections()
+            for entity, reason in corrections.omitted:
+                skipped.write(_format_skipped({"source": entity, "external_id": None, "reason": reason}))
+            content = build_manifest(self.kb, corrections).to_json_line()
             _write_checksum(sums, hashlib.sha256(content).hexdigest(), MANIFEST)
             yield build_member(MANIFEST, content)
             number, after = 0, None
             while ids := await self._list_document_ids(after):
                 for after in ids:
                     try:
-                        written = await self._read_document(after)
+                        written = await self._read_document(after, corrections.splits.get(after, ()))
                     except DocumentSkipped as exc:
                         skipped.write(exc.to_json_line())
                         continue
@@ -145,7 +154,11 @@ class KnowledgeBaseExport:
                 raise ExportInterrupted
             return list(await repository.list_document_ids(after=after, limit=PAGE_SIZE))
 
-    async def _read_document(self, document_id: UUID) -> "_WrittenDocument | None":
+    async def _load_corrections(self) -> ArchivedCorrections:
+        async with self.db.transaction(snapshot=True) as session:
+            return await load_corrections(session, self.db.tenant_id, self.kb.row.id, self.kb.index.id)
+
+    async def _read_document(self, document_id: UUID, splits: Sequence[SplitRecord]) -> "_WrittenDocument | None":
         """Write the parts of a document. Return None if the document was deleted.
 
         Raises DocumentSkipped, ExportInterrupted.
@@ -161,7 +174,7 @@ class KnowledgeBaseExport:
             stored_text = await _load_text(repository, snapshot)
             writer = DocumentWriter(document, stored_text.content)
             try:
-                written = await _write_parts(repository, writer, stored_text.key)
+                written = await _write_parts(repository, writer, stored_text.key, splits)
             except DocumentNotWritable as exc:
                 writer.close()
                 raise DocumentSkipped(document, str(exc)) from exc
@@ -212,11 +225,12 @@ class KnowledgeBaseExport:
         return TransferRepository(session, self.db.tenant_id, self.kb.row.id, self.kb.index.id)
 
 
-def build_manifest(kb: KnowledgeBaseView) -> ArchiveManifest:
+def build_manifest(kb: KnowledgeBaseView, corrections: ArchivedCorrections) -> ArchiveManifest:
     """Return the manifest of an archive of this knowledge base.
 
     Args:
         kb: The knowledge base with its search index.
+        corrections: Its corrections of entities.
     """
     row, identity = kb.row, kb.index.identity
     settings = {
@@ -237,7 +251,8 @@ def build_manifest(kb: KnowledgeBaseView) -> ArchiveManifest:
     }
     return ArchiveManifest(
         format=FORMAT,
-        version=FORMAT_VERSION,
+        version=VERSION_WITHOUT_CORRECTIONS if corrections.is_empty else FORMAT_VERSION,
+        merges=tuple(corrections.merges),
         carrel=__version__,
         name=row.name,
         settings={name: value for name, value in settings.items() if value is not None},
@@ -271,7 +286,9 @@ async def _load_text(repository: TransferRepository, snapshot: DocumentSnapshot)
     return stored_text
 
 
-async def _write_parts(repository: TransferRepository, writer: DocumentWriter, key: str) -> _WrittenDocument:
+async def _write_parts(
+    repository: TransferRepository, writer: DocumentWriter, key: str, splits: Sequence[SplitRecord]
+) -> _WrittenDocument:
     """Write all parts of a document, one batch of rows at a time. Raises DocumentNotWritable, ValidationError."""
     document = writer.document
     await _run_work(writer.add_text, len(writer.text) > MAX_INLINE_CHARACTERS)
@@ -282,7 +299,7 @@ async def _write_parts(repository: TransferRepository, writer: DocumentWriter, k
     async for rows in repository.iter_chunks(document):
         await _run_work(partial(writer.add_chunks, rows), len(rows) > MAX_INLINE_ROWS)
     images = await repository.list_images(document)
-    return _WrittenDocument(writer, writer.build_record(images), key, images)
+    return _WrittenDocument(writer, writer.build_record(images, splits), key, images)
 
 
 async def _run_work(work: Callable[[], None], is_large: bool) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.exc import IntegrityError
 
-from app.audit.types import Actor
+from app.audit.types import Actor, AuditAction, AuditEvent
 from app.db.models.images import DocumentImage
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session, TenantDatabase
@@ -44,6 +44,7 @@ from app.transfer.archive_format import (
     build_image_name,
     parse_manifest,
 )
+from app.transfer.correction_transfer import import_merges, import_splits
 from app.transfer.document_reader import DocumentStructure, ImportedDocument, build_imported_document, read_text
 from app.transfer.member_reader import (
     IncomingDocument,
@@ -113,6 +114,7 @@ class ImportService:
             QuotaExceeded: A quota of the tenant or the API key is used up.
             UploadConflict: The knowledge base was changed during the import.
             KnowledgeBaseNotFound: The knowledge base was deleted during the import.
+            TooManyCorrections: The knowledge base has too many corrections of entities.
         """
         async with self.slots.acquire(self.db.tenant_id):
             return await self._import_all(kb, body)
@@ -131,6 +133,12 @@ class ImportService:
             incoming = await read_incoming_document(tar, member, max_original_bytes=self.quotas.upload_limit_bytes)
             await self._import_document(kb, incoming, tar, result)
         return result
+
+    @property
+    def author(self) -> str:
+        """Author of the imported corrections."""
+        key_id = self.knowledge_bases.principal.key_id
+        return "operator" if key_id is None else str(key_id)
 
     async def _check_manifest(self, kb: KnowledgeBaseView, manifest: ArchiveManifest) -> KnowledgeBaseView:
         """Check that the models of the archive match, and copy its mean chunk length into an empty search index.
@@ -152,6 +160,11 @@ class ImportService:
             await TransferRepository(session, *location).seed_average_length(manifest.average_length)
             # The service keeps the model of the archive. Otherwise the rest of the archive would no longer match.
             await end_model_choice(session, self.db.tenant_id, kb.index.id)
+            if manifest.merges:
+                await KnowledgeBaseRepository(session, self.db.tenant_id).lock(kb.row.id)
+                if await import_merges(session, self.db.tenant_id, kb.row.id, manifest.merges, self.author):
+                    event = AuditEvent(AuditAction.KNOWLEDGE_BASE_ENTITY_MERGE, [kb.row.id], kb.row.id)
+                    await self.knowledge_bases.record_event(session, event)
             return await self.knowledge_bases.find_in_session(session, kb.row.name)
 
     async def _import_document(
@@ -237,6 +250,8 @@ class _DocumentImport:
     ) -> bool:
         tenant_id, kb, principal = self.service.db.tenant_id, self.kb, self.service.knowledge_bases.principal
         uploads, bases = UploadRepository(session, tenant_id), KnowledgeBaseRepository(session, tenant_id)
+        if self.record.splits:
+            await bases.lock(kb.row.id)
         if not await uploads.has_metadata_revision(kb.row.id, kb.row.metadata_revision):
             raise UploadConflict("The knowledge base was changed during the import. Import the archive again.")
         row = await uploads.add(document, key, actor=Actor.from_principal(principal))
@@ -251,6 +266,8 @@ class _DocumentImport:
         await IngestionRepository(session, tenant_id).replace_document(
             row, indexed, index_id=kb.index.id, dim=kb.index.dim
         )
+        if self.record.splits:
+            await import_splits(session, tenant_id, kb.row.id, row.id, self.record.splits, self.service.author)
         if content.language not in kb.languages:
             await bases.add_language(kb.index.id, content.language)
         finished = await VersionRepository(session, tenant_id).finish(

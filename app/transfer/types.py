@@ -6,7 +6,10 @@ from app.errors import ConflictError, InvalidInputError, TooLargeError, TooManyR
 from app.ingestion.types import MAX_CHUNKS, MAX_NODES
 
 FORMAT = "carrel-knowledge-base"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+VERSION_WITHOUT_CORRECTIONS = 2
+"""Version of archives without corrections of entities, so that services before the corrections read them."""
+
 # Limits of a document's parts except its original and its images. Each part is read into memory at once.
 MAX_PART_BYTES = 128 * 1024 * 1024
 MAX_RECORD_BYTES = 1024 * 1024

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 
 from app.ids import decode_id
-from harness.archives import ArchiveDocument, build_archive, format_json_lines
+from harness.archives import ArchiveDocument, build_archive, build_manifest, format_json_lines
 from harness.running_service import Service, Tenant
 from tests.graph.graph_rows import read_graph
 from tests.transfer.test_round_trip import new_copy, take
@@ -60,3 +60,54 @@ def test_imported_graph_equals_exported_graph(service: Service) -> None:
     names = {row[-1] for row in imported["chunk_entity"]}
     assert {"mira vale", "harbour authority", "anna smith", "max_size", "port elms"} <= names
     assert [row[3:6] for row in imported["relation"]] == [("mira vale", "works for", "harbour authority")]
+
+
+BASE = "/v1/knowledge-bases/copied"
+
+
+def list_named_corrections(tenant: Tenant) -> set[tuple[str | None, str | None]]:
+    """Return the document and the name of each correction; both are None for a merge."""
+    documents = tenant.admin.get(f"{BASE}/documents").json()["items"]
+    ids = {document["id"]: document["external_id"] for document in documents}
+    items = tenant.admin.get(f"{BASE}/entities/corrections").json()["items"]
+    return {(ids.get(row["document"]), row["name"]) for row in items}
+
+
+def list_chunk_counts(tenant: Tenant) -> dict[str, int]:
+    items = tenant.admin.get(f"{BASE}/entities", params={"limit": 200}).json()["items"]
+    return {item["name"]: item["chunks"] for item in items}
+
+
+def test_imported_corrections_equal_exported_and_repeat_changes_nothing(service: Service) -> None:
+    source = create_source(service)
+    items = source.admin.get(f"{BASE}/entities", params={"limit": 200}).json()["items"]
+    ids = {item["name"]: item["id"] for item in items}
+    (private,) = [
+        item["id"] for item in source.admin.get(f"{BASE}/documents").json()["items"] if item["external_id"] == "private"
+    ]
+    merge = {"entities": [ids["Mira Vale"]], "into": ids["Port Elms"]}
+    split = {"entity": ids["Anna Smith"], "documents": [private], "name": "Anna Smith (the sailor from Oban)"}
+    plain = source.admin.get(f"{BASE}/export").content
+    source.admin.post(f"{BASE}/entities/merge", json=merge).raise_for_status()
+    source.admin.post(f"{BASE}/entities/split", json=split).raise_for_status()
+    archive = source.admin.get(f"{BASE}/export").content
+    assert (b'"version":2' in plain, b'"version":3' in archive) == (True, True)
+    target = new_copy(service, archive)
+    for _ in range(2):
+        take(target, "copied", archive).raise_for_status()
+        assert list_named_corrections(target) == list_named_corrections(source)
+        assert list_named_corrections(target) == {(None, None), ("private", split["name"])}
+        assert list_chunk_counts(target) == list_chunk_counts(source)
+    assert "Mira Vale" not in list_chunk_counts(target)
+    older = new_copy(service, plain)
+    take(older, "copied", plain).raise_for_status()
+    assert list_named_corrections(older) == set()
+
+
+def test_import_refuses_chain_of_merges(service: Service) -> None:
+    merges = [{"name": "a", "target": "b"}, {"name": "b", "target": "c"}]
+    document = ArchiveDocument(["A note."])
+    target = new_copy(service, build_archive(document))
+    reply = take(target, "copied", build_archive(document, head=build_manifest(version=3, merges=merges)))
+    assert (reply.status_code, reply.json()["type"].rpartition(":")[2]) == (422, "archive_damaged")
+    assert list_named_corrections(target) == set()

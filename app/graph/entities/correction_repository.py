@@ -24,6 +24,17 @@ class Correction:
     created_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class NewCorrection:
+    """A correction to store, as in ``Correction``."""
+
+    id: UUID
+    key: int
+    target_key: int
+    document_id: UUID | None
+    target_name: str | None
+
+
 class CorrectionRepository:
     """Corrections of one knowledge base."""
 
@@ -72,6 +83,17 @@ class CorrectionRepository:
         values = {**self.values, "ids": list(ids), "keys": list(keys), "document": document_id, "target": target_key}
         await self.session.fetch_rows(_ADD_SPLITS, {**values, "name": name, "by": created_by})
 
+    async def add(self, corrections: Sequence[NewCorrection], created_by: str) -> None:
+        """Store corrections. Keys that have a correction of the same document, or a merge, keep it."""
+        columns = {
+            "ids": [row.id for row in corrections],
+            "keys": [row.key for row in corrections],
+            "targets": [row.target_key for row in corrections],
+            "documents": [row.document_id for row in corrections],
+            "names": [row.target_name for row in corrections],
+        }
+        await self.session.fetch_rows(_ADD_ALL, {**self.values, **columns, "by": created_by})
+
     async def delete(self, correction_id: UUID) -> bool:
         """Delete a correction. Return whether it existed."""
         return await self.session.fetch_row(_DELETE, {**self.values, "id": correction_id}) is not None
@@ -106,5 +128,11 @@ select :t::uuid, :kb::uuid, u.id, u.key, :target::int, :document::uuid, :name::t
   from unnest(:ids::uuid[], :keys::int[]) u(id, key)
 on conflict (tenant_id, kb_id, key, document_id)
   do update set target_key = excluded.target_key, target_name = excluded.target_name""")
+_ADD_ALL = parse_statement("""
+insert into entity_alias (tenant_id, kb_id, id, key, target_key, document_id, target_name, created_by)
+select :t::uuid, :kb::uuid, u.id, u.key, u.target, u.document, u.name, :by::text
+  from unnest(:ids::uuid[], :keys::int[], :targets::int[], :documents::uuid[], :names::text[])
+    u(id, key, target, document, name)
+on conflict (tenant_id, kb_id, key, document_id) do nothing""")
 _DELETE = parse_statement("""
 delete from entity_alias where tenant_id = :t and kb_id = :kb and id = :id returning 1""")

@@ -15,7 +15,7 @@ from app.graph.entities.corrected_keys import CorrectedKeys
 from app.graph.entities.correction_repository import Correction, CorrectionRepository
 from app.graph.entities.repository import EntityRepository
 from app.graph.entities.service import EntityService
-from app.graph.entities.types import EntityNotFound
+from app.graph.entities.types import MAX_CORRECTIONS, EntityNotFound
 from app.graph.extraction.names import normalize_name
 from app.graph.keys import compute_entity_key
 from app.ids import generate_id
@@ -23,8 +23,10 @@ from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.types import KnowledgeBaseView
 
-MAX_CORRECTIONS = 10_000
-"""Maximum number of corrections of a knowledge base."""
+
+def normalize_target_name(name: str) -> str:
+    """Return the normalized name of a split's target. A parenthesis distinguishes entities of the same name here."""
+    return normalize_name(name.replace("(", " ").replace(")", " "))
 
 
 class CorrectionNotFound(NotFoundError):
@@ -101,8 +103,7 @@ class CorrectionService:
             InvalidInputError: The name has no words, or it is that of the entity.
             TooManyCorrections: The knowledge base has too many corrections.
         """
-        # A parenthesis distinguishes entities of the same name here.
-        key_text = normalize_name(name.replace("(", " ").replace(")", " "))
+        key_text = normalize_target_name(name)
         if not key_text:
             raise InvalidInputError("The name has no words. Choose another name.", loc=("body", "name"))
         async with self._lock(reference) as locked:

@@ -7,6 +7,9 @@ from uuid import UUID
 from app.documents.repository import DocumentRowFilters
 from app.errors import NotFoundError
 
+MAX_CORRECTIONS = 10_000
+"""Maximum number of corrections of a knowledge base."""
+
 
 class EntityNotFound(NotFoundError):
     """The entity does not exist, or no chunk that this API key may read names it. Check its id."""
