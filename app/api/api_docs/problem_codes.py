@@ -86,7 +86,7 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "send_mcp_message": ("origin_not_allowed", "unsupported_media_type"),
     "import_archive": (
         "archive_damaged", "archive_mismatch", "archive_truncated", "archive_version_unsupported", "index_mismatch",
-        "no_document_store", "quota_exceeded", "unsupported_media_type", *TRANSFER_CODES,
+        "no_document_store", "quota_exceeded", "too_many_corrections", "unsupported_media_type", *TRANSFER_CODES,
     ),
     "get_document_graph": ("no_document_store",),
     "get_entity": ("no_document_store",),
