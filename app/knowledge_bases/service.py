@@ -216,10 +216,8 @@ class KnowledgeBaseService:
             await self.settings.sources.verify(parse_stored_source(source), self.db.tenant_id)
         async with self.db.transaction() as session:
             view = await self.find_in_session(session, reference)
-            if retrieval := changes.get("retrieval"):
-                require_valid_choice(
-                    "strategy", retrieval["strategy"], self.settings.strategies, ("body", "retrieval", "strategy")
-                )
+            if strategy := changes.get("retrieval", {}).get("strategy"):
+                require_valid_choice("strategy", strategy, self.settings.strategies, ("body", "retrieval", "strategy"))
             self._check_changes(view, changes)
             repository = KnowledgeBaseRepository(session, self.db.tenant_id)
             columns = {name: value for name, value in changes.items() if name not in ("metadata_filter", "routing")}
@@ -241,8 +239,12 @@ class KnowledgeBaseService:
     async def _save_prompt_versions(
         self, repository: KnowledgeBaseRepository, kb_id: UUID, retrieval: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Lock the knowledge base, store new prompt versions, and return the settings with the versions' numbers."""
+        """Lock the knowledge base, store new prompt versions, and return the settings with the versions' numbers.
+
+        Settings that ``retrieval`` leaves out keep their values.
+        """
         await repository.lock(kb_id)
+        retrieval = {**(await _reload_view(repository, kb_id)).row.retrieval, **retrieval}
         prompts = PromptRepository(repository.session, repository.tenant_id, PromptOwner(kb_id=kb_id))
         return await prompts.save_versions(retrieval, key_id=self.principal.key_id)
 

@@ -84,7 +84,11 @@ def test_search_merges_options_of_knowledge_base(tenant: Tenant) -> None:
     chosen = options(strategy_options={"dense_weight": 0.1, "fusion": "rrf"})
     assert chosen == {"fusion": "rrf", "dense_weight": 0.1, "rrf_k": 7}
     assert options(strategy="dense") == {}
-    changed = tenant.admin.patch("/v1/knowledge-bases/tuned", json={"retrieval": {"top_k": 3}})
+    kept = tenant.admin.patch("/v1/knowledge-bases/tuned", json={"retrieval": {"top_k": 3}})
+    assert (kept.status_code, kept.json()["retrieval"]) == (200, own | {"top_k": 3})
+    alone = tenant.admin.patch("/v1/knowledge-bases/tuned", json={"retrieval": {"strategy_options": {"rrf_k": 9}}})
+    assert (alone.status_code, alone.json()["errors"][0]["loc"]) == (422, ["body", "retrieval", "strategy_options"])
+    changed = tenant.admin.patch("/v1/knowledge-bases/tuned", json={"retrieval": {"strategy": None}})
     assert (changed.status_code, changed.json()["retrieval"]) == (200, {"strategy": "hybrid", "top_k": 3})
     assert options() == {
         "fusion": "weighted",
@@ -97,11 +101,11 @@ def test_search_merges_options_of_knowledge_base(tenant: Tenant) -> None:
     ("retrieval", "loc"),
     [
         ({"strategy": "magic"}, ["strategy"]),
-        ({"strategy_options": {"dense_weight": 2}}, ["strategy_options", "dense_weight"]),
-        ({"strategy_options": {"weight": 0.5}}, ["strategy_options", "weight"]),
+        ({"strategy": "hybrid", "strategy_options": {"dense_weight": 2}}, ["strategy_options", "dense_weight"]),
+        ({"strategy": "hybrid", "strategy_options": {"weight": 0.5}}, ["strategy_options", "weight"]),
         ({"strategy": "dense", "strategy_options": {"dense_weight": 0.5}}, ["strategy_options", "dense_weight"]),
         ({"strategy_options": []}, ["strategy_options"]),
-        ({"strategy_options": {"\0": 1}}, ["strategy_options", "\0"]),
+        ({"strategy": "hybrid", "strategy_options": {"\0": 1}}, ["strategy_options", "\0"]),
         ({"strategy": "\0"}, ["strategy"]),
     ],
     ids=str,

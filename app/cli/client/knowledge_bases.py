@@ -67,7 +67,7 @@ def update(
     url: Url = None,
     key: Key = None,
 ) -> None:
-    """Change settings of a knowledge base. A nested object, such as retrieval, is replaced as a whole.
+    """Change settings of a knowledge base. Fields left out of retrieval keep their values.
 
     Example: carrel kb update handbook '{"retrieval": {"top_k": 8}}'
     """

@@ -13,7 +13,11 @@ from app.api.v1.knowledge_bases.reindex_status import (
     EmbeddingOut,
     ReindexOut,
 )
-from app.api.v1.knowledge_bases.retrieval_settings import RetrievalSettingsOut, RetrievalSettingsRequest
+from app.api.v1.knowledge_bases.retrieval_settings import (
+    RetrievalSettingsOut,
+    RetrievalSettingsRequest,
+    RetrievalSettingsUpdate,
+)
 from app.api.v1.knowledge_bases.routing import RoutingSettingsOut, RoutingSettingsRequest
 from app.api.v1.knowledge_bases.source_settings import (
     KIND_DESCRIPTION,
@@ -192,9 +196,9 @@ class KnowledgeBaseUpdate(StrictRequestModel):
         description="Description for people, at most 4,000 characters; null removes it.",
         examples=["Rules for leave, travel and expenses."],
     )
-    retrieval: RetrievalSettingsRequest | None = Field(
+    retrieval: RetrievalSettingsUpdate | None = Field(
         None,
-        description="Default settings of searches, replaced as a whole.",
+        description="Default settings of searches. Fields left out keep their values; null sets the default.",
         examples=[{"strategy": "hybrid", "top_k": 8}],
     )
     routing: RoutingSettingsRequest | None = Field(

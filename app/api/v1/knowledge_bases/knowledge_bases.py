@@ -140,16 +140,18 @@ async def update_knowledge_base(
     """Change titles, settings of searches, routing, the graph or enrichment, enforced metadata or source of a knowledge
     base.
 
-    `retrieval`, `routing`, `graph`, `enrichment` and `source` are replaced as a whole: a field left out gets its
-    default. New enforced metadata is applied to all documents in the background; until then, searches also filter by
+    Fields that `retrieval` leaves out keep their values, and null sets the default; a strategy and its options change
+    together. `routing`, `graph`, `enrichment` and `source` are replaced as a whole: a field left out gets its default.
+
+    New enforced metadata is applied to all documents in the background; until then, searches also filter by
     the former enforced metadata.
     """
     changes = body.model_dump(exclude_unset=True)
     for name in ("retrieval", "routing", "graph", "metadata_filter", "source", "enrichment"):
         if changes.get(name, ...) is None:
             raise InvalidInputError(f"{name} cannot be null.", loc=("body", name))
-    if body.retrieval is not None:  # replaced as a whole: a field left out gets its default
-        changes["retrieval"] = asdict(body.retrieval.to_retrieval())
+    if body.retrieval is not None:
+        changes["retrieval"] = body.retrieval.to_changes()
     if body.source is not None:
         changes["source"] = asdict(body.source.to_source())
     if body.enrichment is not None:

@@ -1,5 +1,6 @@
 """Search settings of a knowledge base."""
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StringConstraints
@@ -7,6 +8,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from app.api.http.request_models import STORABLE, Text
 from app.api.v1.knowledge_bases.transformers import TransformerConfig, TransformerConfigs, to_stored_transformers
 from app.api.v1.schemas import Options, StrictRequestModel
+from app.errors import InvalidInputError
 from app.knowledge_bases.types import Retrieval
 from app.retrieval.strategies import find_strategy, parse_strategy_options
 
@@ -57,6 +59,56 @@ class RetrievalSettingsRequest(StrictRequestModel):
         parse_strategy_options(strategy, self.strategy_options, loc=("body", "retrieval", "strategy_options"))
         transformers = to_stored_transformers(self.transformers, loc=("body", "retrieval", "transformers"))
         return Retrieval(**self.model_dump() | {"strategy": strategy.name, "transformers": transformers})
+
+
+class RetrievalSettingsUpdate(StrictRequestModel):
+    """Changes of search settings. Fields left out keep their values. A strategy and its options change together."""
+
+    strategy: Text | None = Field(
+        None, description="Strategy of searches; null sets the default, `hybrid`.", examples=["hybrid"]
+    )
+    top_k: int | None = Field(
+        None, ge=1, le=500, description="Number of results, 1 to 500; null sets the default, 5.", examples=[5]
+    )
+    strategy_options: Options | None = Field(
+        None,
+        description="Options of the strategy, which must be sent with them. A strategy without options resets them.",
+        examples=[{"dense_weight": 0.6}],
+    )
+    transformers: TransformerConfigs | None = Field(
+        None, description="Transformers of searches, at most 8; null sets the default.", examples=[["reformulate"]]
+    )
+    conversation: bool | None = Field(
+        None,
+        description="Whether searches use the messages before the last question; null sets the default, `true`.",
+        examples=[True],
+    )
+    rewrite_prompt: PromptText | None = Field(
+        None,
+        description="Instruction of `reformulate` and `prompt_rewrite`, 1 to 4,000 characters; null removes it.",
+        examples=["Rewrite the question in the terms of the handbook."],
+    )
+    answer_prompt: PromptText | None = Field(
+        None,
+        description="Instruction for answers, 1 to 4,000 characters; null removes it.",
+        examples=["Answer briefly and politely."],
+    )
+
+    def to_changes(self) -> dict[str, Any]:
+        """Validate the changes, and return the new values of the fields that the caller sent.
+
+        Raises:
+            InvalidInputError: A strategy, option or transformer is invalid, or options come without a strategy.
+        """
+        provided = self.model_dump(exclude_unset=True)
+        if self.strategy_options and "strategy" not in provided:
+            raise InvalidInputError(
+                "strategy_options need a strategy. Send both.", loc=("body", "retrieval", "strategy_options")
+            )
+        settings = RetrievalSettingsRequest(**{name: value for name, value in provided.items() if value is not None})
+        retrieval = asdict(settings.to_retrieval())
+        names = provided.keys() | ({"strategy_options"} if "strategy" in provided else set())
+        return {name: retrieval[name] for name in names}
 
 
 class RetrievalSettingsOut(BaseModel):
