@@ -246,6 +246,7 @@ def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
                 "strategy_options": {"fusion": "weighted", "dense_weight": DENSE_WEIGHT, "rrf_k": 60},
                 "queries": queries,
                 "transformers": [],
+                "conversation": True,
                 "prompts": {},
             }
         ],

@@ -4,7 +4,6 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from app.graph.extraction.query import query_names, select_query_names
-from app.graph.keys import compute_entity_key
 from app.retrieval.fusion.rank_fusion import sort_best_first
 from app.retrieval.fusion.score_fusion import place_below, scale_cosines
 from app.retrieval.graph_walk.types import (
@@ -12,7 +11,6 @@ from app.retrieval.graph_walk.types import (
     EntityCount,
     IndexState,
     QueryEntity,
-    WalkIndex,
     WalkPath,
     WalkRow,
     WalkSettings,
@@ -27,10 +25,9 @@ COSINE_FLOOR = 0.2
 """Share of its mass that the chunk with the lowest cosine has."""
 
 
-def list_candidate_keys(kb: WalkIndex, questions: Sequence[str]) -> dict[str, int]:
-    """Return the keys of all names that the questions may contain, by the normalized name."""
-    names = dict.fromkeys(name for question in questions for name in query_names(question))
-    return {name: compute_entity_key(kb.kb_id, name) for name in names}
+def list_question_names(questions: Sequence[str]) -> list[str]:
+    """Return all normalized names that the questions may contain. Long questions take some time."""
+    return list(dict.fromkeys(name for question in questions for name in query_names(question)))
 
 
 def select_query_entities(

@@ -1,18 +1,22 @@
 """Walk of one search: it starts at the names of the queries and at the best hits, and ranks the chunks it reaches."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 from sqlalchemy.exc import DBAPIError
 
+from app.graph.keys import compute_entity_key
 from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.graph_walk.repository import GraphWalkRepository
 from app.retrieval.graph_walk.types import QueryEntity, WalkIndex, WalkOutcome, WalkSettings, WalkStart
 from app.retrieval.graph_walk.walk_scores import (
     build_paths,
-    list_candidate_keys,
+    list_question_names,
     rank_walk,
     select_query_entities,
 )
@@ -23,6 +27,10 @@ from app.retrieval.types import ChunkKey
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
+T = TypeVar("T")
+MAX_INLINE_CHARACTERS = 1_000
+"""Number of characters of all questions up to which finding their names takes at most some milliseconds."""
+
 
 NOTHING_TO_WALK = ServiceWarning(
     WarningCode.GRAPH_NOTHING_TO_WALK,
@@ -115,22 +123,30 @@ class GraphWalker:
         for key, score in ranked[: self.settings.seeds]:
             if score > 0:
                 seeds.setdefault(UUID(bytes=key[:16]), {})[UUID(bytes=key[16:])] = score
+        names = await self._run(partial(list_question_names, self.questions))
         starts: list[WalkStart] = []
         missing: list[str] = []
         for index in self.indexes:
-            candidates = list_candidate_keys(index, self.questions)
+            candidates = {name: compute_entity_key(index.kb_id, name) for name in names}
             state = await walks.load_state(index, list(candidates.values()))
             if state is None or not state.has_graph:
                 missing.append(index.name)
                 continue
-            entities = select_query_entities(self.questions, candidates, state, self.settings.max_entity_share)
+            entities = await self._run(
+                partial(select_query_entities, self.questions, candidates, state, self.settings.max_entity_share)
+            )
             index_seeds = seeds.get(index.index_id, {})
             starts.append(WalkStart(index, state, [*index_seeds], [*index_seeds.values()], entities))
         if missing:
-            names = ", ".join(dict.fromkeys(missing))
-            message = f"{names}: searched with hybrid, because the search index has no graph. Reindex to build it."
+            kb_names = ", ".join(dict.fromkeys(missing))
+            message = f"{kb_names}: searched with hybrid, because the search index has no graph. Reindex to build it."
             self.search_run.add_notice(ServiceWarning(WarningCode.GRAPH_MISSING, message))
         return _scale_masses(starts, self.settings.query_weight)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        """Run work that reads the questions; in a thread if they are long, so that other requests do not wait."""
+        is_long = sum(map(len, self.questions)) > MAX_INLINE_CHARACTERS
+        return await asyncio.to_thread(work) if is_long else work()
 
     async def _add_cosines(
         self,
