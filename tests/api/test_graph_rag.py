@@ -356,3 +356,45 @@ def test_several_knowledge_bases_share_one_walk(tenant: Tenant) -> None:
     found = names_of(reply)
     assert found["Stephen Warbeck"] == ["Stephen Warbeck"]
     assert found["Ada Quillfeather"] == ["Ada Quillfeather"] or found["A letter"] == ["Ada Quillfeather"]
+
+
+RENAMED = "Adalind Quince"
+
+
+def post_correction(tenant: Tenant, action: str, body: dict[str, Any]) -> None:
+    tenant.admin.post(f"/v1/knowledge-bases/default/entities/{action}", json=body).raise_for_status()
+
+
+def entity_id(tenant: Tenant, name: str) -> str:
+    items = tenant.admin.get("/v1/knowledge-bases/default/entities", params={"prefix": name}).json()["items"]
+    (found,) = [item["id"] for item in items if item["name"] == name]
+    return str(found)
+
+
+def reaches_letter(client: httpx2.Client) -> bool:
+    """Return whether a walk from the name Ada Quillfeather finds the letter through a shared name."""
+    found = search(client, "Ada Quillfeather", top_k=50, explain=True)
+    return names_of(found)["A letter"] is not None
+
+
+def test_walk_applies_split_before_merge_of_same_entity(bridged: Tenant) -> None:
+    bridge = add(bridged, BRIDGE.replace("Ada Quillfeather", RENAMED))
+    add(bridged, f"{RENAMED} sells sails.")
+    renamed, ada = entity_id(bridged, RENAMED), entity_id(bridged, "Ada Quillfeather")
+    assert not reaches_letter(bridged.admin)
+    post_correction(bridged, "merge", {"entities": [renamed], "into": ada})
+    assert reaches_letter(bridged.admin)
+    split = {"entity": ada, "documents": [bridge["id"]], "name": "Adalind Quince the older"}
+    post_correction(bridged, "split", split)
+    assert not reaches_letter(bridged.admin)
+    # The listed entities agree: the bridge names another entity, the other text of the same name is merged.
+    detail = bridged.admin.get(f"/v1/knowledge-bases/default/entities/{ada}").json()
+    assert detail["chunks"] == 2
+    assert bridge["id"] not in {chunk["document_id"] for chunk in detail["chunk_list"]}
+    corrections = bridged.admin.get("/v1/knowledge-bases/default/entities/corrections").json()["items"]
+    assert sorted((row["entity"] == renamed, row["document"] == bridge["id"]) for row in corrections) == [
+        (True, False), (True, True)
+    ]  # fmt: skip
+    (of_split,) = [row["id"] for row in corrections if row["document"]]
+    bridged.admin.delete(f"/v1/knowledge-bases/default/entities/corrections/{of_split}").raise_for_status()
+    assert reaches_letter(bridged.admin)
