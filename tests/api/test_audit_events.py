@@ -44,6 +44,9 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     f"PATCH {KB}": (["knowledge_base.update"],),
     f"DELETE {KB}": (["knowledge_base.delete"],),
     f"POST {KB}/prompts/{{prompt}}/{{number}}/pin": (["knowledge_base.update"],),
+    f"POST {KB}/entities/merge": (["knowledge_base.entity_merge"],),
+    f"POST {KB}/entities/split": (["knowledge_base.entity_split"],),
+    f"DELETE {KB}/entities/corrections/{{correction}}": (["knowledge_base.entity_undo"],),
     f"POST {KB}/sql-view": (["sql_view.create"],),
     f"DELETE {KB}/sql-view": (["sql_view.delete"],),
     f"POST {KB}/reindex": (["knowledge_base.reindex"],),
@@ -106,7 +109,7 @@ def test_audit_table_lists_every_writing_route() -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_audit_write_leaves_exactly_its_event(service: Service, owner: Tenant, case: EndpointCase) -> None:
     fields = (*case.fields, *case.template.needs, *(["document"] if DOCUMENTS in case.endpoint.path else []))
-    ids = create_objects(owner, "The heron fishes.", fields=fields, form="id")
+    ids = create_objects(owner, "The heron of Anna Smith fishes.", fields=fields, form="id")
     given: Ids = {**ids, "taken": invent_ids("id")["taken"]}
     client = service.operator if case.is_operator_only else owner.admin
     about = ids["tenant"] if case.is_operator_only else owner.id
