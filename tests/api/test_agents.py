@@ -151,6 +151,7 @@ def test_agents_are_listed_newest_first_in_pages(tenant: Tenant) -> None:
         ({"max_top_k": 501}, "max_top_k"),
         ({"score_threshold": 2}, "score_threshold"),
         ({"max_messages": 0}, "max_messages"),
+        ({"max_messages": 21}, "max_messages"),
         ({"timeout_seconds": 0}, "timeout_seconds"),
         ({"timeout_seconds": 61}, "timeout_seconds"),
         ({"citations": "footnote"}, "citations"),

@@ -20,6 +20,7 @@ from app.bootstrap import TenantServices
 from app.errors import InvalidInputError
 from app.filters import compile_filter
 from app.ids import encode_id
+from app.retrieval.conversation import MAX_MESSAGES
 from app.retrieval.strategies import find_strategy, parse_strategy_options
 
 router = APIRouter(prefix="/agents", tags=["agents"], route_class=AuthenticatedRoute)
@@ -78,7 +79,11 @@ class _AgentSettingsRequest(StrictRequestModel):
         examples=[0.3, "auto"],
     )
     max_messages: int | None = Field(
-        None, ge=1, le=1000, description="Number of newest messages that are read, 1 to 1,000.", examples=[20]
+        None,
+        ge=1,
+        le=MAX_MESSAGES,
+        description=f"Number of newest messages that are read, 1 to {MAX_MESSAGES}.",
+        examples=[20],
     )
     timeout_seconds: float | None = Field(
         None, gt=0, le=60, description="Time budget of a search in seconds, above 0, at most 60.", examples=[3.0]
