@@ -26,6 +26,7 @@ class AuditAction(StrEnum):
     KNOWLEDGE_BASE_REINDEX_CANCEL = "knowledge_base.reindex_cancel"
     KNOWLEDGE_BASE_REINDEX_ROLLBACK = "knowledge_base.reindex_rollback"
     KNOWLEDGE_BASE_EXPORT = "knowledge_base.export"
+    KNOWLEDGE_BASE_ENRICHMENT_RUN = "knowledge_base.enrichment_run"
     KNOWLEDGE_BASE_ENTITY_MERGE = "knowledge_base.entity_merge"
     KNOWLEDGE_BASE_ENTITY_SPLIT = "knowledge_base.entity_split"
     KNOWLEDGE_BASE_ENTITY_UNDO = "knowledge_base.entity_undo"

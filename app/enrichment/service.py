@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.audit.types import AuditAction, AuditEvent
 from app.db.session import TenantDatabase
 from app.enrichment.estimate import DocumentEstimate, combine_estimates, estimate_document
 from app.enrichment.models import EnrichmentModels
@@ -85,6 +86,8 @@ class EnrichmentService:
             if not kb.enrichment.enabled:
                 raise EnrichmentDisabled
             self.models.get(kb.enrichment.model)
+            event = AuditEvent(AuditAction.KNOWLEDGE_BASE_ENRICHMENT_RUN, [kb.row.id], kb.row.id)
+            await self.knowledge_bases.record_event(session, event)
             return await enqueue_pending(
                 session,
                 self.queue,

@@ -415,6 +415,8 @@ def test_switched_off_enrichment_stops_and_existing_documents_start_on_request(
     enable(tenant)
     assert not running_chat.text_requests
     assert tenant.admin.post(f"{ENRICHMENT}/run").json() == {"enqueued": 1}
+    events = tenant.admin.get("/v1/audit-events", params={"action": "knowledge_base.enrichment_run"}).json()["items"]
+    assert len(events) == 1
     wait_for_state(tenant, document, "done")
     assert tenant.admin.post(f"{ENRICHMENT}/run").json() == {"enqueued": 0}
     enable(tenant, model="smaller")
