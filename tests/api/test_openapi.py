@@ -214,7 +214,9 @@ def test_upload_operation_schema_lists_all_fields(description: dict[str, Any]) -
     assert set(document["properties"]) == {"text", "chunks", "media_type", *shared}
     (chunks,) = [one for one in document["properties"]["chunks"]["anyOf"] if one.get("type") == "array"]
     chunk = resolved(description, chunks["items"]["$ref"])
-    assert set(chunk["properties"]) == {"text", "metadata", "section_titles", "page", "vector"}
+    assert set(chunk["properties"]) == {
+        "text", "metadata", "section_titles", "page", "vector", "entities", "relations",
+    }  # fmt: skip
     assert document["additionalProperties"] is chunk["additionalProperties"] is False
 
 

@@ -137,9 +137,7 @@ class MentionCounts:
         Args:
             limit: Maximum number of entities.
         """
-        summaries = [
-            (*entry.summarize(), key) for key, entry in self.entries.items() if not key.replace(" ", "").isdigit()
-        ]
+        summaries = [(*entry.summarize(), key) for key, entry in self.entries.items() if not _is_number(key)]
         if len(summaries) > limit:
             summaries = heapq.nsmallest(limit, summaries)
         else:
@@ -222,6 +220,15 @@ def _add_capital_names(mentions: MentionCounts, text: str, language: str | None)
 def _detect_language(text: str) -> str | None:
     language = identify_language(text)
     return language.name if language is not None else ENGLISH
+
+
+def is_entity_key(key: str) -> bool:
+    """Return whether a normalized name can be an entity: it has a word and is no number."""
+    return (len(key) > 1 or _is_whole_word(key)) and not _is_number(key)
+
+
+def _is_number(key: str) -> bool:
+    return key.replace(" ", "").isdigit()
 
 
 def _is_whole_word(key: str) -> bool:

@@ -207,6 +207,8 @@ class Chunk(TypedDict):
     text: str
     page: int | None
     metadata: dict[str, Any]
+    provided_entities: NotRequired[list[dict[str, Any]]]
+    provided_relations: NotRequired[list[dict[str, Any]]]
 
 
 class Deletion(TypedDict):

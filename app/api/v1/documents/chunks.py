@@ -14,6 +14,11 @@ from app.api.http.path_parameters import ChunkPath, DocumentPath, KnowledgeBaseP
 from app.api.v1.documents.documents import decode_document_id
 from app.api.v1.documents.images import ImageOut, to_image_out
 from app.api.v1.documents.nodes import LineBoxesOut, OffsetUnit, decode_node_id, to_line_box_fields
+from app.api.v1.documents.provided_graph_schemas import (
+    ProvidedEntityOut,
+    ProvidedRelationOut,
+    to_provided_graph_fields,
+)
 from app.api.v1.schemas import ListResponse
 from app.db.models.tenant_data import ChunkRow, DocumentRow
 from app.documents import types
@@ -72,6 +77,16 @@ class ChunkOut(BaseModel):
     metadata: dict[str, Any] = Field(
         description="Metadata of this chunk alone; empty unless the chunk was uploaded with metadata.",
         examples=[{"paragraph": 7}],
+    )
+    provided_entities: list[ProvidedEntityOut] | None = Field(
+        None,
+        description="Entities that came with the chunk. Only present if entities or relations came with it.",
+        exclude_if=lambda items: items is None,
+    )
+    provided_relations: list[ProvidedRelationOut] | None = Field(
+        None,
+        description="Relations that came with the chunk. Only present if entities or relations came with it.",
+        exclude_if=lambda items: items is None,
     )
 
 
@@ -142,6 +157,7 @@ def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConve
         "depth": len(chunk.node_path),
         "image": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.image_ordinal, chunk.media_type),
         "metadata": chunk.attributes,
+        **to_provided_graph_fields(chunk.provided_graph),
     }
 
 

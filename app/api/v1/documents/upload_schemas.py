@@ -17,6 +17,12 @@ from pydantic import (
 from app.api.http import example_values
 from app.api.http.request_models import STORABLE, Text
 from app.api.http.streaming_body import validate_body
+from app.api.v1.documents.provided_graph_schemas import (
+    ProvidedEntities,
+    ProvidedRelations,
+    check_entity_number,
+    to_provided_graph,
+)
 from app.api.v1.schemas import Identifier, LargeRequestModel, Metadata, ScopeId, TextMediaType, Title, WebAddress
 from app.documents.scopes import DocumentScope
 from app.documents.types import MAX_PROVIDED_CHUNKS, DocumentFields, ProvidedChunk
@@ -154,10 +160,33 @@ class ProvidedChunkRequest(LargeRequestModel):
         description="Vector by the embedding model of the knowledge base, with its number of dimensions.",
         examples=[[0.0271, -0.0814, 0.0562]],
     )
+    entities: ProvidedEntities = Field(
+        [],
+        description="Entities of the chunk for the entity graph, at most 64 with the ends of `relations`. They are "
+        "added to those that the service finds.",
+        examples=[[{"name": "Stephen Warbeck", "type": "person"}]],
+    )
+    relations: ProvidedRelations = Field(
+        [],
+        description="Relations between entities of the chunk, at most 64. Their ends become entities of the chunk.",
+        examples=[[{"subject": "Stephen Warbeck", "predicate": "composed", "object": "Shakespeare in Love"}]],
+    )
+
+    @model_validator(mode="after")
+    def _check_entities(self) -> Self:
+        check_entity_number(self.entities, self.relations)
+        return self
 
     def to_provided_chunk(self) -> ProvidedChunk:
         """Convert the chunk to the type of the documents package."""
-        return ProvidedChunk(self.text, self.metadata or {}, tuple(self.section_titles), self.page, self.vector)
+        return ProvidedChunk(
+            self.text,
+            self.metadata or {},
+            tuple(self.section_titles),
+            self.page,
+            self.vector,
+            to_provided_graph(self.entities, self.relations),
+        )
 
 
 class TextDocumentCreate(DocumentFieldsRequest):
