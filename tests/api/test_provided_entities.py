@@ -128,7 +128,7 @@ def build_relations(number: int) -> list[dict[str, str]]:
     return [{"subject": "hub", "predicate": "has", "object": f"end {at}x"} for at in range(number)]
 
 
-def test_chunk_with_as_many_entities_as_allowed_keeps_all(tenant: Tenant) -> None:
+def test_chunk_with_as_many_entities_as_allowed_has_them_all(tenant: Tenant) -> None:
     document = upload(tenant, {"text": "Mira Vale met Bob Jones.", "entities": build_entities(64)})
     assert set(read_graph(tenant, document)[0]) == {entity["name"] for entity in build_entities(64)}
     document = upload(tenant, {"text": "silence.", "relations": build_relations(63)})
