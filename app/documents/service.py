@@ -29,6 +29,7 @@ from app.documents.types import (
 )
 from app.jobs.queue import INTERACTIVE, URGENT, JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import KnowledgeBaseView
 from app.object_store import ObjectStore
 from app.principal import Principal
 
@@ -214,8 +215,8 @@ class DocumentService:
         """Change fields of a document, in its row and in the search index.
 
         All changes apply when the transaction ends, except a new title. The title's words are embedded and indexed with
-        every chunk, so a new title starts ingestion again. If the document is being ingested already, the present job
-        uses the new title.
+        every chunk, so a new title starts ingestion again. So does a new value of a metadata key whose values are
+        entities. If the document is being ingested already, the present job uses the new values.
 
         Args:
             reference: Name or id of the knowledge base.
@@ -263,13 +264,14 @@ class DocumentService:
                 is_retitled = is_settled and changes.get("title", document.title) != document.title
                 if is_retitled:
                     kb.require_match(self.knowledge_bases.settings.embedders.identities)
+                former_entities = _list_metadata_entities(kb, document)
                 if _apply_changes(document, changes, kb.row.enforced_metadata):
                     document.updated_at = datetime.now(UTC)
                     document.filterable = build_document_filter_metadata(document)
                     await session.flush()
                     await DocumentRepository(session, self.db.tenant_id).update_search_metadata(document)
                     await self.record_event(session, AuditAction.DOCUMENT_UPDATE, document)
-                if is_retitled:
+                if is_retitled or (is_settled and _list_metadata_entities(kb, document) != former_entities):
                     await self._restart_ingestion(session, document)
         except IntegrityError as exc:
             raise DuplicateIdentity from exc  # only the unique constraints on identity can fail in an update
@@ -362,6 +364,12 @@ class DocumentService:
     async def record_event(self, session: Session, action: AuditAction, document: DocumentRow) -> None:
         """Add an audit event about the document in this transaction."""
         await self.knowledge_bases.record_event(session, AuditEvent(action, [document.id], document.kb_id))
+
+
+def _list_metadata_entities(kb: KnowledgeBaseView, document: DocumentRow) -> dict[str, Any]:
+    """Return the metadata of a document whose values are entities of its chunks in the search index."""
+    keys = kb.index_graph.metadata_keys if kb.index_graph else ()
+    return {key: document.attributes[key] for key in keys if key in document.attributes}
 
 
 def _apply_changes(document: DocumentRow, changes: Mapping[str, Any], enforced_metadata: Mapping[str, Any]) -> bool:

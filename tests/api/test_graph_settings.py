@@ -52,6 +52,23 @@ def test_metadata_keys_of_new_knowledge_base_are_entities(tenant: Tenant) -> Non
     assert "Bob Jones" not in list_entities(tenant, "papers")
 
 
+def test_changed_metadata_value_replaces_its_entity(tenant: Tenant) -> None:
+    tenant.admin.post(
+        "/v1/knowledge-bases", json={"name": "papers", "graph": {"metadata_keys": ["author"]}}
+    ).raise_for_status()
+    document = tenant.add_text("the sea is cold.", kb="papers", metadata={"author": "Mira Vale"})
+    path = f"/v1/knowledge-bases/papers/documents/{document['id']}"
+    other = tenant.admin.patch(path, json={"metadata": {"author": "Mira Vale", "year": 2026}}).json()
+    assert other["status"] == "ready"
+    changed = tenant.admin.patch(path, json={"metadata": {"author": "Bob Jones"}}).json()
+    assert changed["status"] == "queued"
+    end = time.monotonic() + HANG_SECONDS
+    while tenant.admin.get(path).json()["status"] != "ready":
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert list_entities(tenant, "papers") == {"Bob Jones"}
+
+
 def test_knowledge_base_without_graph_searches_with_hybrid(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "plain", "graph": {"enabled": False}}).raise_for_status()
     tenant.add_text("Here, Mira Vale meets Bob Jones.", kb="plain")
