@@ -63,6 +63,8 @@ ID_FIELDS = (
     "document",
     "node",
     "chunk",
+    "entity",
+    "correction",
     "api_key",
     "tenant",
     "deletion",

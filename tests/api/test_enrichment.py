@@ -151,7 +151,7 @@ def test_new_knowledge_base_has_enrichment_disabled(tenant: Tenant) -> None:
 
 def test_disabled_enrichment_calls_no_model(tenant: Tenant, running_chat: ChatServer, writer: SectionWriter) -> None:
     document = add(tenant)
-    assert read_state(tenant, document) is None
+    assert "enrichment" not in tenant.admin.get(f"{KB}/documents/{document['id']}").json()
     assert not running_chat.text_requests
     assert_problem(tenant.admin.post(f"{ENRICHMENT}/run"), 409, "enrichment_disabled")
 

@@ -46,7 +46,9 @@ class DocumentDetailOut(DocumentOut):
     """Document, with its enrichment and the parts that ``include`` names."""
 
     enrichment: DocumentEnrichmentOut | None = Field(
-        None, description="State of the enrichment by a chat model; null if the document was never to be enriched."
+        None,
+        description="State of the enrichment by a chat model. Only present if the document was to be enriched.",
+        exclude_if=lambda state: state is None,
     )
     tree: DocumentTreeOut | None = Field(None, description="Document tree; only with `include=tree`.")
     chunks: ChunkList | None = Field(
