@@ -234,7 +234,7 @@ class DocumentService:
             ForbiddenError: The caller's key is restricted to a user who owns neither the document nor the new scope.
             DuplicateIdentity: Another document of the new scope has the same identity.
             InvalidInputError: The new scope is not wider than the present scope.
-            IndexMismatch: The title changes, and no configured embedding model fits the search index.
+            IndexMismatch: Ingestion must start again, and no configured embedding model fits the search index.
         """
         try:
             async with self.db.transaction() as session:
@@ -262,8 +262,6 @@ class DocumentService:
                     changes = {name: value for name, value in changes.items() if name != "title"}
                 is_settled = document.status in (FINAL_STATUSES if retry_failed else ("ready",))
                 is_retitled = is_settled and changes.get("title", document.title) != document.title
-                if is_retitled:
-                    kb.require_match(self.knowledge_bases.settings.embedders.identities)
                 former_entities = _list_metadata_entities(kb, document)
                 if _apply_changes(document, changes, kb.row.enforced_metadata):
                     document.updated_at = datetime.now(UTC)
@@ -272,6 +270,7 @@ class DocumentService:
                     await DocumentRepository(session, self.db.tenant_id).update_search_metadata(document)
                     await self.record_event(session, AuditAction.DOCUMENT_UPDATE, document)
                 if is_retitled or (is_settled and _list_metadata_entities(kb, document) != former_entities):
+                    kb.require_match(self.knowledge_bases.settings.embedders.identities)
                     await self._restart_ingestion(session, document)
         except IntegrityError as exc:
             raise DuplicateIdentity from exc  # only the unique constraints on identity can fail in an update

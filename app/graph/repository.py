@@ -21,6 +21,9 @@ KIND_LETTERS: Mapping[str, str] = {
 """Stored letters of the kinds of entities. Every other kind is stored as a type."""
 
 TYPED_KIND = "x"
+KIND_NAMES: Mapping[str, str] = {letter: kind for kind, letter in KIND_LETTERS.items()} | {TYPED_KIND: "typed"}
+"""Kinds of entities by their stored letters. The type of a ``typed`` entity says more."""
+
 TITLE_LETTERS = "tsh"
 """Kinds that count as a title of their chunk."""
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy.exc import DBAPIError
+
 from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
 from app.graph.includes import INCLUDES
 from app.logging import get_logger
@@ -63,7 +65,7 @@ async def _load_include(
             db.read_transaction(snapshot=True, statement_timeout_seconds=timeout_seconds) as reader,
         ):
             return await INCLUDES[name].load(reader, chunks)
-    except (TimeoutError, DatabaseUnavailable, DatabaseRefused) as exc:
+    except (DBAPIError, TimeoutError, DatabaseUnavailable, DatabaseRefused) as exc:
         logger.warning("search.include_failed", include=name, reason=get_failure_reason(exc))
         _skip_include(search_run, name, get_failure_reason(exc))
         return None

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 from uuid import UUID, uuid4
 
+import asyncpg
 import pytest
 
 from app.db.session import Database
@@ -133,3 +134,21 @@ def test_includes_of_other_users_document_stay_hidden(tenant: Tenant) -> None:
     assert [result["text"] for result in reply.json()["results"]] == ["Stephen Warbeck writes film music."]
     assert "Mary Jones" not in reply.text
     assert "diary" not in reply.text
+
+
+def test_include_that_waits_too_long_is_left_out_with_a_warning(films: Tenant) -> None:
+    """A lock on the table of corrections lets the include wait until its time limit."""
+
+    async def run() -> dict[str, Any]:
+        connection = await asyncpg.connect(films.service.urls.owner)
+        try:
+            async with connection.transaction():
+                await connection.execute("lock table entity_alias in access exclusive mode")
+                return await asyncio.to_thread(search, films, include=["entities", "keywords"], timeout_seconds=2.0)
+        finally:
+            await connection.close()
+
+    found = asyncio.run(run())
+    assert found["results"]
+    assert [warning["code"] for warning in found["warnings"]] == ["include_skipped"]
+    assert [step["step"] for step in found["degraded"]] == ["include"]

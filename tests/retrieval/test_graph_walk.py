@@ -21,8 +21,8 @@ Floats = npt.NDArray[np.float64]
 
 SET_TENANT = "select set_config('app.tenant_id', $1, true)"
 WALK = """
-select chunk_id, mass from graph_walk($1, $2, $3, $4, $5, $6, $7, $8, $9, null, $10, $11, 0.02, 20000, 200, false,
-                                      $12, $13, $14, null) where step = $10"""
+select chunk_id, mass, is_cut from graph_walk($1, $2, $3, $4, $5, $6, $7, $8, $9, null, $10, $11, 0.02, $15, 200, false,
+                                              $12, $13, $14, null) where step = $10"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,14 @@ class StoredChunks:
         return np.array([masses.get(chunk, 0.0) for chunk in self.chunks])
 
     async def _walk(
-        self, graph: RandomGraph, hops: int, damping: float, *, contains: str | None = None, is_scoped: bool = False
+        self,
+        graph: RandomGraph,
+        hops: int,
+        damping: float,
+        *,
+        contains: str | None = None,
+        is_scoped: bool = False,
+        max_rows: int = 20_000,
     ) -> Mapping[UUID, float]:
         connection = await asyncpg.connect(self.service.urls.app)
         transaction = connection.transaction()
@@ -119,8 +126,9 @@ class StoredChunks:
             rows = await connection.fetch(
                 WALK, self.tenant_id, self.index_id, [self.chunks[seed] for seed in seeds], graph.seeds[seeds].tolist(),
                 names.tolist(), graph.names[names].tolist(), group_sizes, [self.scope_key], contains, hops, damping,
-                aliases, [int(graph.merged[entity]) for entity in aliases], [None] * len(aliases),
+                aliases, [int(graph.merged[entity]) for entity in aliases], [None] * len(aliases), max_rows,
             )  # fmt: skip
+            assert all(row["is_cut"] == (max_rows < CHUNKS) for row in rows)
             return {row["chunk_id"]: row["mass"] for row in rows}
         finally:
             await transaction.rollback()
@@ -209,3 +217,9 @@ def test_walk_passes_through_chunks_of_filter_only(stored: StoredChunks, seed: i
     found = stored.walk(graph, hops, 0.7, contains=contains)
     assert found == pytest.approx(graph.walk(hops, 0.7), rel=1e-9, abs=1e-12)
     assert not found[hidden].any()
+
+
+def test_walk_with_limit_of_rows_reads_fewer_chunks_and_says_so(stored: StoredChunks) -> None:
+    graph = generate_graph(np.random.default_rng(0), hidden=np.zeros(CHUNKS, bool), has_merges=False)
+    whole, cut = stored.walk(graph, 2, 0.7), stored.walk(graph, 2, 0.7, max_rows=HUB_CHUNKS)
+    assert 0 < cut.sum() < whole.sum()

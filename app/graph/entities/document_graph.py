@@ -8,8 +8,8 @@ from uuid import UUID
 
 from app.db.models.tenant_data import DocumentRow
 from app.db.statements import Record
-from app.graph.entities.repository import KIND_NAMES
 from app.graph.entity_ids import encode_entity_id
+from app.graph.repository import KIND_NAMES
 from app.graph.subgraph import SubgraphEdge, SubgraphNode
 from app.ids import encode_id
 
@@ -53,9 +53,7 @@ def build_document_graph(
     first = {row["key"]: row for row in reversed(mentions)}
     included = {key for key, _ in counts.most_common(MAX_NODES)}
     nodes = [
-        SubgraphNode(
-            encode_entity_id(key), first[key]["name"], KIND_NAMES.get(first[key]["kind"], "typed"), first[key]["type"]
-        )
+        SubgraphNode(encode_entity_id(key), first[key]["name"], KIND_NAMES[first[key]["kind"]], first[key]["type"])
         for key, _ in counts.most_common(MAX_NODES)
     ]
     edges = [_to_naming_edge(row) for row in mentions if row["key"] in included]

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.graph.entities.corrected_keys import CorrectedKeys
-from app.graph.entities.repository import KIND_NAMES, EntityRepository, GroupSummary
+from app.graph.entities.repository import EntityRepository, GroupSummary
 from app.graph.entities.types import EntitySummary, NameCondition
 from app.graph.extraction.names import normalize_name
+from app.graph.repository import KIND_NAMES
 
 Position = tuple[str, int]
 BATCH_SIZE = 400

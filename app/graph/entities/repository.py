@@ -10,14 +10,12 @@ from app.db.statements import Record
 from app.graph.entities import statements
 from app.graph.entities.corrected_keys import CorrectedKey, CorrectedKeys
 from app.graph.entities.types import EntityChunk, EntityReader, NameCondition
-from app.graph.repository import KIND_LETTERS, TYPED_KIND
 
 LAST_CHARACTER = "\U0010ffff"
 MAX_COUNTED_CHUNKS = 2_000
 """Entities in more chunks are summarized from a sample, if all their chunks are readable."""
 
 SAMPLED_CHUNKS = 50
-KIND_NAMES: Mapping[str, str] = {letter: kind for kind, letter in KIND_LETTERS.items()} | {TYPED_KIND: "typed"}
 
 
 @dataclass(frozen=True, slots=True)

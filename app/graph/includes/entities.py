@@ -6,12 +6,8 @@ from app.db.driver import DriverReader
 from app.db.statements import Record, parse_statement
 from app.graph.entity_ids import encode_entity_id
 from app.graph.includes.include import Include, IncludedEntity
-from app.graph.repository import KIND_LETTERS, MAX_COUNT
+from app.graph.repository import KIND_NAMES, MAX_COUNT
 from app.section_notes.types import SectionedChunk
-
-_KINDS = {letter: kind for kind, letter in KIND_LETTERS.items()}
-OTHER_KIND = "typed"
-"""Kind of entities that an extractor found: their type says more."""
 
 
 async def load_entities(
@@ -48,7 +44,7 @@ def _build_entities(row: Record) -> list[IncludedEntity]:
     mentions: dict[int, list[tuple[int, bool, int, str, str, str | None]]] = {}
     for position, (key, count) in enumerate(zip(row["keys"], row["counts"], strict=True)):
         target, corrected_name = targets.get(key, (key, None))
-        kind = _KINDS.get(row["kinds"][position], OTHER_KIND)
+        kind = KIND_NAMES[row["kinds"][position]]
         name = row["names"][position] if corrected_name is None else corrected_name
         mentions.setdefault(target, []).append((count, target == key, -position, name, kind, types[position]))
     entities = []

@@ -12,7 +12,7 @@ from app.db.driver import DriverReader
 from app.db.session import DatabaseUnavailable
 from app.db.statements import parse_statement
 from app.graph.entity_ids import encode_entity_id
-from app.graph.repository import KIND_LETTERS
+from app.graph.repository import KIND_NAMES
 from app.graph.subgraph import Subgraph, SubgraphEdge, SubgraphNode
 from app.ids import encode_id
 from app.logging import get_logger
@@ -24,8 +24,6 @@ from app.retrieval.search_run import get_failure_reason
 from app.retrieval.types import ChunkKey, Hit
 
 logger = get_logger(__name__)
-_KINDS = {letter: kind for kind, letter in KIND_LETTERS.items()}
-UNKNOWN_KIND = "other"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +173,7 @@ def _read_entities(row: Sequence[Any], aliases: Aliases) -> Iterator[tuple[int, 
     _, _, document, keys, counts, names, kinds, types = row
     for position, key in enumerate(keys):
         entity_type = None if types is None else types[position]
-        kind = _KINDS.get(kinds[position], UNKNOWN_KIND)
+        kind = KIND_NAMES[kinds[position]]
         weight = round(1 + math.log(counts[position]), 6)
         yield aliases.resolve(key, document), NamedEntity(names[position], kind, entity_type, weight)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from app.filters import CompiledFilter
 from app.retrieval.types import ChunkKey
 
-SubgraphContent = Literal["none", "entities", "text"]
+SubgraphContent = Literal["none", "entities"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +37,25 @@ class Aliases:
     keys: Sequence[int] = ()
     targets: Sequence[int] = ()
     documents: Sequence[UUID | None] = ()
+    _targets: dict[tuple[int, UUID | None], int] = field(init=False, default_factory=dict, compare=False)
+    _sources: dict[int, list[tuple[int, bool]]] = field(init=False, default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        for key, target, document in zip(self.keys, self.targets, self.documents, strict=True):
+            self._targets[key, document] = target
+            self._sources.setdefault(target, []).append((key, document is not None))
 
     def resolve(self, key: int, document_id: UUID | None = None) -> int:
         """Return the key that a key counts as in a document; without a document, by the corrections of all documents.
 
         A correction of the document takes precedence.
         """
-        targets = {
-            document: target
-            for alias, target, document in zip(self.keys, self.targets, self.documents, strict=True)
-            if alias == key and (document is None or document == document_id)
-        }
-        return targets.get(document_id, targets.get(None, key))
+        target = self._targets.get((key, document_id))
+        return self._targets.get((key, None), key) if target is None else target
+
+    def list_sources(self, target: int) -> Sequence[tuple[int, bool]]:
+        """Return the keys that count as an entity, each with whether it does so in one document alone."""
+        return self._sources.get(target, ())
 
 
 @dataclass(frozen=True, slots=True)

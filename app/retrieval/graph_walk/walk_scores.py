@@ -146,8 +146,7 @@ def _scale_similarities(results: RetrieverResults) -> dict[ChunkKey, float]:
 def _count_group(key: int, counts: Mapping[int, EntityCount], aliases: Aliases) -> EntityCount:
     """Return the numbers of chunks of an entity with those of the keys that count as it."""
     chunks, titles = counts.get(key, EntityCount(0, 0))
-    for alias, target, document in zip(aliases.keys, aliases.targets, aliases.documents, strict=True):
-        if target == key:
-            other = EntityCount(1, 0) if document is not None else counts.get(alias, EntityCount(0, 0))
-            chunks, titles = chunks + other.chunks, titles + other.titles
+    for source, is_split in aliases.list_sources(key):
+        other = EntityCount(1, 0) if is_split else counts.get(source, EntityCount(0, 0))
+        chunks, titles = chunks + other.chunks, titles + other.titles
     return EntityCount(chunks, titles)

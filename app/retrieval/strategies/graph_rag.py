@@ -1,13 +1,11 @@
 """Retrieval along a graph of names: hybrid, and chunks that share names with the question or with the best hits."""
 
-from typing import Literal
-
 from pydantic import BaseModel, Field, field_validator
 
 from app.errors import InvalidInputError
 from app.filters.values import check_text
 from app.retrieval.graph_walk.subgraph import describe_walk
-from app.retrieval.graph_walk.types import WalkIndex, WalkSettings
+from app.retrieval.graph_walk.types import SubgraphContent, WalkIndex, WalkSettings
 from app.retrieval.graph_walk.walker import GraphWalker
 from app.retrieval.strategies import hybrid
 from app.retrieval.strategies.strategy import SearchContext, SearchTarget, Strategy
@@ -47,8 +45,8 @@ class GraphRagOptions(BaseModel, extra="forbid"):
     fuse_with_vectors: bool = Field(
         True, description="Whether hits of the hybrid search that the walk does not reach are results too."
     )
-    subgraph: Literal["none", "entities", "text"] = Field(
-        "none", description="Whether the response has the names and paths of the results, and a text made of them."
+    subgraph: SubgraphContent = Field(
+        "none", description="`entities`: the response has the names and paths of the results."
     )
 
     @field_validator("relation_filter")

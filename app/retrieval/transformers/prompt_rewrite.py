@@ -4,8 +4,8 @@ from app.retrieval.transformers.transformer import NoTransformerOptions, Transfo
 from app.warnings import ServiceWarning, WarningCode
 
 # An administrator wrote the prompt, so it may be part of the instructions.
-TASK = """rewrite `query` so that it finds more in these documents. It must go on asking for the same. Whoever looks \
-after the documents says how:
+TASK = """rewrite `query` so that it finds more in these documents. It must go on asking for the same. The \
+administrator of the documents says how:
 {prompt}"""
 REWRITE_PROMPT_MISSING = ServiceWarning(
     WarningCode.REWRITE_PROMPT_MISSING,

@@ -26,7 +26,7 @@ If the question is about something new, leave the conversation out."""
 
 # An administrator wrote the prompt, so it may be part of the instructions.
 PROMPT_TASK = """
-Whoever looks after the documents says how to write it:
+The administrator of the documents says how to write it:
 {prompt}"""
 
 

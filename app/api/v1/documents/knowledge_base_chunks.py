@@ -1,6 +1,7 @@
 """Chunks of a whole knowledge base, and one chunk by its id alone."""
 
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
@@ -18,7 +19,8 @@ from app.api.v1.documents.chunks import (
 )
 from app.api.v1.documents.documents import parse_filter
 from app.api.v1.documents.nodes import OffsetUnit
-from app.api.v1.schemas import ListResponse, ScopeId
+from app.api.v1.documents.scopes import ChunkScope, SharedLevel
+from app.api.v1.schemas import ListResponse
 from app.db.models.tenant_data import DocumentRow
 from app.documents.content.offsets import OffsetConverter
 from app.documents.repository import DocumentRowFilters
@@ -83,6 +85,7 @@ async def list_knowledge_base_chunks(
     kb: KnowledgeBasePath,
     page: CurrentPageParams,
     tenant: CurrentReader,
+    scope: ChunkScope,
     filter: Annotated[
         Text | None,
         Query(
@@ -92,31 +95,13 @@ async def list_knowledge_base_chunks(
             examples=['{"department": "hr"}'],
         ),
     ] = None,
-    user_id: Annotated[
-        ScopeId | None, Query(description="Only chunks of this user.", examples=[example_values.USER_ID])
-    ] = None,
-    chat_id: Annotated[
-        ScopeId | None, Query(description="Only chunks of this chat.", examples=[example_values.CHAT_ID])
-    ] = None,
-    agent_id: Annotated[
-        ScopeId | None,
-        Query(
-            description="Only chunks of this agent in the chat. Needs `chat_id`.", examples=[example_values.AGENT_ID]
-        ),
-    ] = None,
-    level: Annotated[
-        Literal["shared"] | None,
-        Query(
-            description="`shared`: chunks that the operator shares with all tenants under this name.",
-            examples=["shared"],
-        ),
-    ] = None,
+    level: SharedLevel = None,
 ) -> KnowledgeBaseChunkList:
     """Return the chunks of the live versions of all documents, document by document in the order of their ids.
 
     Offsets count code points. Without scope parameters, the list has the chunks of all levels that the key may read.
     """
-    scope = DocumentScope(user_id, chat_id, agent_id, shared=level is not None)
+    scope = replace(scope, shared=level is not None)
     filters = DocumentRowFilters(scope_key=scope.to_key(loc=("query",)) if scope != DocumentScope() else None)
     compiled = compile_filter(parse_filter(filter), loc=("query", "filter"))
     name, chunks = await tenant.catalog.list_chunks(

@@ -1,7 +1,8 @@
 """Scopes of documents, and promotion to a wider scope."""
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
+from fastapi import Depends, Query
 from pydantic import BaseModel, Field, model_validator
 
 from app.api.http import example_values
@@ -49,3 +50,30 @@ class ScopePromotionRequest(StrictRequestModel):
     def to_scope(self) -> DocumentScope:
         """Convert the body to a scope."""
         return DocumentScope(self.user_id, self.chat_id)
+
+
+def parse_chunk_scope(
+    user_id: Annotated[
+        ScopeId | None, Query(description="Only chunks of this user.", examples=[example_values.USER_ID])
+    ] = None,
+    chat_id: Annotated[
+        ScopeId | None, Query(description="Only chunks of this chat.", examples=[example_values.CHAT_ID])
+    ] = None,
+    agent_id: Annotated[
+        ScopeId | None,
+        Query(
+            description="Only chunks of this agent in the chat. Needs `chat_id`.", examples=[example_values.AGENT_ID]
+        ),
+    ] = None,
+) -> DocumentScope:
+    """Return the scope of the query parameters of a list of chunks, or of the entities of chunks."""
+    return DocumentScope(user_id, chat_id, agent_id)
+
+
+ChunkScope = Annotated[DocumentScope, Depends(parse_chunk_scope)]
+SharedLevel = Annotated[
+    Literal["shared"] | None,
+    Query(
+        description="`shared`: chunks that the operator shares with all tenants under this name.", examples=["shared"]
+    ),
+]

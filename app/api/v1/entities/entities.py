@@ -1,16 +1,16 @@
 """Entities of a knowledge base: list, one entity, and the graph of a document."""
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
 from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentReader, PageParams, encode_cursor
-from app.api.http import example_values
 from app.api.http.path_parameters import DocumentPath, EntityPath, KnowledgeBasePath
 from app.api.http.request_models import Text
 from app.api.v1.documents.documents import decode_document_id
+from app.api.v1.documents.scopes import ChunkScope, SharedLevel
 from app.api.v1.entities.entity_schemas import (
     DocumentGraphOut,
     EntityDetailOut,
@@ -20,7 +20,6 @@ from app.api.v1.entities.entity_schemas import (
     to_entity_detail_out,
     to_entity_out,
 )
-from app.api.v1.schemas import ScopeId
 from app.documents.scopes import DocumentScope
 from app.graph.entities.types import EntityNotFound
 from app.graph.entity_ids import decode_entity_id
@@ -28,23 +27,6 @@ from app.graph.entity_ids import decode_entity_id
 router = APIRouter(tags=["entities"], route_class=AuthenticatedRoute)
 MAX_CURSOR_CHARACTERS = 4096
 NamePart = Annotated[Text, Query(max_length=200)]
-
-
-def _parse_scope(
-    user_id: Annotated[
-        ScopeId | None, Query(description="Only chunks of this user.", examples=[example_values.USER_ID])
-    ] = None,
-    chat_id: Annotated[
-        ScopeId | None, Query(description="Only chunks of this chat.", examples=[example_values.CHAT_ID])
-    ] = None,
-    agent_id: Annotated[
-        ScopeId | None,
-        Query(
-            description="Only chunks of this agent in the chat. Needs `chat_id`.", examples=[example_values.AGENT_ID]
-        ),
-    ] = None,
-) -> DocumentScope:
-    return DocumentScope(user_id, chat_id, agent_id)
 
 
 def _get_name_page_params(
@@ -61,7 +43,6 @@ def _get_name_page_params(
     return PageParams(limit, cursor)
 
 
-CurrentScope = Annotated[DocumentScope, Depends(_parse_scope)]
 CurrentNamePage = Annotated[PageParams, Depends(_get_name_page_params)]
 
 
@@ -82,19 +63,13 @@ def decode_entity_path(entity: str) -> int:
 async def list_entities(
     kb: KnowledgeBasePath,
     page: CurrentNamePage,
-    scope: CurrentScope,
+    scope: ChunkScope,
     tenant: CurrentReader,
     prefix: Annotated[NamePart, Query(description="Beginning of the name.", examples=["steph"])] = "",
     q: Annotated[
         NamePart, Query(description="Words of the name, each from its beginning, in any order.", examples=["warbeck"])
     ] = "",
-    level: Annotated[
-        Literal["shared"] | None,
-        Query(
-            description="`shared`: chunks that the operator shares with all tenants under this name.",
-            examples=["shared"],
-        ),
-    ] = None,
+    level: SharedLevel = None,
 ) -> EntityList:
     """Return the entities that readable chunks name, by name.
 
@@ -120,7 +95,7 @@ async def list_entities(
 
 @router.get("/knowledge-bases/{kb}/entities/{entity}", summary="Get an entity", response_model=EntityDetailOut)
 async def get_entity(
-    kb: KnowledgeBasePath, entity: EntityPath, page: CurrentPageParams, scope: CurrentScope, tenant: CurrentReader
+    kb: KnowledgeBasePath, entity: EntityPath, page: CurrentPageParams, scope: ChunkScope, tenant: CurrentReader
 ) -> EntityDetailOut:
     """Return an entity with its chunks, page by page, and with the entities that share chunks with it.
 

@@ -1,6 +1,7 @@
 """Schemas of entities."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Literal
 
 from pydantic import BaseModel, Field
@@ -11,6 +12,7 @@ from app.api.v1.schemas import ListResponse
 from app.graph.entities.document_graph import MAX_EDGES, MAX_NODES, DocumentGraph
 from app.graph.entities.types import EntityChunk, EntityDetail, EntityNeighbour, EntitySummary
 from app.graph.entity_ids import encode_entity_id
+from app.graph.subgraph import SubgraphEdge, SubgraphNode
 from app.ids import encode_id
 from app.warnings import ServiceWarning, WarningCode
 
@@ -203,23 +205,23 @@ def _to_neighbour_out(neighbour: EntityNeighbour) -> NeighbourOut:
     )
 
 
+def to_graph_nodes_out(nodes: Sequence[SubgraphNode]) -> list[GraphNodeOut]:
+    """Return entities of a graph in their schema."""
+    return [GraphNodeOut(**asdict(node)) for node in nodes]
+
+
+def to_graph_edges_out(edges: Sequence[SubgraphEdge]) -> list[GraphEdgeOut]:
+    """Return edges of a graph in their schema."""
+    return [GraphEdgeOut(**asdict(edge)) for edge in edges]
+
+
 def to_document_graph_out(graph: DocumentGraph) -> DocumentGraphOut:
     """Return the graph of a document in its schema."""
     return DocumentGraphOut(
         document=encode_id("doc", graph.document_id),
         version=graph.version,
-        nodes=[GraphNodeOut(id=node.id, name=node.name, kind=node.kind, type=node.type) for node in graph.nodes],
-        edges=[
-            GraphEdgeOut(
-                kind=edge.kind,
-                source=edge.source,
-                target=edge.target,
-                chunk_id=edge.chunk_id,
-                predicate=edge.predicate,
-                weight=edge.weight,
-            )
-            for edge in graph.edges
-        ],
+        nodes=to_graph_nodes_out(graph.nodes),
+        edges=to_graph_edges_out(graph.edges),
         truncated=graph.is_truncated,
         warnings=build_graph_warnings(has_graph=graph.has_graph),
     )

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, Field
 
 from app.api.http import example_values
-from app.api.v1.entities.entity_schemas import GraphEdgeOut, GraphNodeOut
+from app.api.v1.entities.entity_schemas import GraphEdgeOut, GraphNodeOut, to_graph_edges_out, to_graph_nodes_out
 from app.graph.subgraph import Subgraph
 
 
@@ -23,17 +23,7 @@ def to_graph_out(subgraph: Subgraph | None) -> GraphOut | None:
     if subgraph is None:
         return None
     return GraphOut(
-        nodes=[GraphNodeOut(id=node.id, name=node.name, kind=node.kind, type=node.type) for node in subgraph.nodes],
-        edges=[
-            GraphEdgeOut(
-                kind=edge.kind,
-                source=edge.source,
-                target=edge.target,
-                chunk_id=edge.chunk_id,
-                predicate=edge.predicate,
-                weight=edge.weight,
-            )
-            for edge in subgraph.edges
-        ],
+        nodes=to_graph_nodes_out(subgraph.nodes),
+        edges=to_graph_edges_out(subgraph.edges),
         paths={chunk: list(path) for chunk, path in subgraph.paths.items()},
     )

@@ -11,8 +11,7 @@ begin
     select array_agg(distinct a.entity) into keys from (
       select unnest(p_keys) union all
       select x.entity from unnest(p_alias_keys, p_alias_targets) x(entity, target) where x.target = any(p_keys)) a(entity);
-    target := 'coalesce((select a.target from unnest($7, $8, $9) a(entity, target, document) where a.entity = u.entity
-      and (a.document is null or a.document = d.document) order by a.document nulls last limit 1), u.entity)';
+    target := 'coalesce(s.target, m.target, u.entity)';
   end if;
   -- `offset 0` looks up each row by key. `is not distinct from` keeps the planner from combining the GIN index with a
   -- bitmap of all rows of the search index.
@@ -30,6 +29,9 @@ begin
              where e.keys && $3 and e.tenant_id is not distinct from $1 and e.index_id is not distinct from $2 and (e.scope_key = any($4)) is true offset 0) e
      ' || row_sql || '
      cross join lateral unnest(e.keys, e.counts) u(entity, count)
+     ' || case when has_aliases then '
+     left join unnest($7, $8, $9) s(entity, target, document) on s.entity = u.entity and s.document = d.document
+     left join unnest($7, $8, $9) m(entity, target, document) on m.entity = u.entity and m.document is null' else '' end || '
      cross join lateral (select ' || target || ' as target offset 0) r
      where u.entity = any($3) and ($10 is null or exists (
          select from relation x where x.tenant_id = $1 and x.index_id = $2 and x.chunk_id = e.chunk_id

@@ -18,10 +18,9 @@ begin
      cross join lateral (select case when cardinality(p_alias_keys) > 0 then (
          select x.document_id from chunk x where x.tenant_id = p_tenant and x.index_id = p_index and x.id = c.id) end as document offset 0) d
      cross join lateral unnest(e.keys, e.counts) u(entity, count)
-     cross join lateral (select case when cardinality(p_alias_keys) = 0 then u.entity else coalesce(
-         (select a.target from unnest(p_alias_keys, p_alias_targets, p_alias_documents) a(entity, target, document)
-           where a.entity = u.entity and (a.document is null or a.document = d.document)
-           order by a.document nulls last limit 1), u.entity) end as target offset 0) r
+      left join unnest(p_alias_keys, p_alias_targets, p_alias_documents) s(entity, target, document) on s.entity = u.entity and s.document = d.document
+      left join unnest(p_alias_keys, p_alias_targets, p_alias_documents) m(entity, target, document) on m.entity = u.entity and m.document is null
+     cross join lateral (select coalesce(s.target, m.target, u.entity) as target offset 0) r
      where p_predicates is null or exists (
          select from relation x where x.tenant_id = p_tenant and x.index_id = p_index and x.chunk_id = c.id
             and p_predicates ? x.predicate and u.entity in (x.subject_key, x.object_key))
