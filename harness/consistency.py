@@ -3,6 +3,8 @@
 Tests run them after work that was interrupted.
 """
 
+from uuid import UUID
+
 import asyncpg
 
 # Stored and actual maximum weight of each term in an index.
@@ -104,18 +106,22 @@ CONSISTENCY_CHECKS = {
 }
 
 
-async def find_inconsistencies(owner_url: str) -> dict[str, list[asyncpg.Record]]:
+async def find_inconsistencies(url: str, tenant_id: UUID | None = None) -> dict[str, list[asyncpg.Record]]:
     """Run all checks in one snapshot.
 
     Args:
-        owner_url: Address of the database, with the role that owns the tables.
+        url: Address of the database. The role that owns the tables checks the rows of all tenants.
+        tenant_id: Tenant whose rows the service's role checks. Tests that share a database need it, since other tests
+            plant faults.
 
     Returns:
         The inconsistent rows by check; empty if all checks pass.
     """
-    connection = await asyncpg.connect(owner_url)
+    connection = await asyncpg.connect(url)
     try:
         async with connection.transaction(isolation="repeatable_read", readonly=True):
+            if tenant_id is not None:
+                await connection.execute("select set_config('app.tenant_id', $1, true)", str(tenant_id))
             result = {name: await connection.fetch(sql) for name, sql in CONSISTENCY_CHECKS.items()}
     finally:
         await connection.close()

@@ -178,7 +178,7 @@ def test_ready_document_gets_summaries_entities_and_relations(
     assert len([row for row in rows if row["summary"].startswith("Summary: Ada") or row["method"] == "model"]) >= 3
     relations = fetch(service, "select predicate, method, start_offset from relation where method = 'model'")
     assert {(row["predicate"], row["method"]) for row in relations} == {("works with", "model")}
-    assert asyncio.run(find_inconsistencies(service.urls.owner)) == {}
+    assert asyncio.run(find_inconsistencies(service.urls.app, tenant_id(tenant))) == {}
 
 
 def test_names_and_evidence_outside_of_the_text_are_dropped(
@@ -217,7 +217,7 @@ def test_entities_of_the_model_are_in_the_chunks_that_name_them(
         assert (entities.get("long columns") == ("l", "print_form")) == ("long columns" in row["content"])
         named += "long columns" in entities
     assert named >= 2
-    assert asyncio.run(find_inconsistencies(service.urls.owner)) == {}
+    assert asyncio.run(find_inconsistencies(service.urls.app, tenant_id(tenant))) == {}
 
 
 def test_invalid_reply_is_repaired_by_one_more_call(
@@ -359,7 +359,7 @@ def test_reindex_uses_paid_replies_and_restores_the_graph(
     wait_for(find_relations)
     wait_for_state(tenant, document, "done")
     assert len(running_chat.text_requests) == calls
-    assert asyncio.run(find_inconsistencies(service.urls.owner)) == {}
+    assert asyncio.run(find_inconsistencies(service.urls.app, tenant_id(tenant))) == {}
 
 
 def test_deletion_costs_no_call_and_leaves_no_row(
@@ -377,7 +377,7 @@ def test_deletion_costs_no_call_and_leaves_no_row(
     assert {remaining[table] for table in ENRICHMENT_TABLES} == {0}
     assert not any(count_rows(service, tenant).values())
     assert len(running_chat.text_requests) == calls
-    assert asyncio.run(find_inconsistencies(service.urls.owner)) == {}
+    assert asyncio.run(find_inconsistencies(service.urls.app, tenant_id(tenant))) == {}
 
 
 def test_document_deleted_while_it_waits_leaves_no_job(

@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app.ids import decode_id
 from harness.consistency import find_inconsistencies
 from harness.running_service import Service, Tenant
 from tests.api.problems import assert_problem
@@ -111,7 +112,7 @@ def test_put_chunk_replaces_provided_entities(service: Service, tenant: Tenant) 
     assert put(tenant, document, text="she wrote it.").status_code == 200
     assert read_graph(tenant, document) == ({}, set())
     assert not set(PROVIDED) & set(tenant.admin.get(f"/v1/chunks/{document['chunk_ids'][0]}").json())
-    assert asyncio.run(find_inconsistencies(service.urls.owner)) == {}
+    assert asyncio.run(find_inconsistencies(service.urls.app, decode_id("ten", tenant.id))) == {}
 
 
 def test_spellings_of_provided_entity_are_one_entity(tenant: Tenant) -> None:
