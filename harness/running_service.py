@@ -172,7 +172,7 @@ class _ServiceThread:
             server = HttpServer(app, settings.server)
             server.capture_signals = no_signals  # type: ignore[method-assign]  # signals belong to the main thread
             pipeline = IngestionPipeline(
-                resources.objects, parsers, resources.embedders, resources.queue, resources.vision
+                resources.objects, parsers, resources.embedders, resources.queue, resources.extractors, resources.vision
             )
             working = Worker(resources, pipeline, OwnerDatabase(urls.owner) if self.has_owner else None)
             tasks = [asyncio.create_task(server.serve([self.listener]))]

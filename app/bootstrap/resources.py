@@ -15,6 +15,7 @@ from app.db.session import Database, Session, TenantDatabase
 from app.documents.change_feed import DocumentChangeFeed
 from app.documents.content.service import create_tree_slots
 from app.enrichment.models import EnrichmentModels, create_enrichment_models
+from app.graph.extraction.extractors import Extractors
 from app.http_sources.client import HttpSourceClient
 from app.inference.chat import ChatModel
 from app.inference.circuit_breaker import HasCircuitBreaker
@@ -61,13 +62,14 @@ def _build_default_quotas(settings: QuotaSettings) -> Quotas:
 
 
 def _build_index_settings(
-    embedders: Embedders, sources: SourceClients, enrichment_models: EnrichmentModels
+    embedders: Embedders, sources: SourceClients, enrichment_models: EnrichmentModels, extractors: Extractors
 ) -> IndexSettings:
     return IndexSettings(
         embedders=embedders,
         chunkers=load_chunkers().keys(),
         strategies=load_strategies().keys(),
         sources=sources,
+        extractor_versions=extractors.versions,
         chat_models=enrichment_models.models.keys(),
     )
 
@@ -197,6 +199,7 @@ class Resources:
     answer_models: AnswerModels | None
     enrichment_models: EnrichmentModels
     sources: SourceClients
+    extractors: Extractors
     queue: JobQueue
     change_feed: DocumentChangeFeed
     index_settings: IndexSettings
@@ -259,7 +262,8 @@ class Resources:
             _close_later(stack, webhook_sender)
             sources = await _open_sources(stack, settings, models.embedders)
             queue = JobQueue(database, control_plane, settings.worker.max_attempts)
-            index_settings = _build_index_settings(models.embedders, sources, models.enrichment_models)
+            extractors = await asyncio.to_thread(Extractors.from_installed_plugins)
+            index_settings = _build_index_settings(models.embedders, sources, models.enrichment_models, extractors)
             yield cls(
                 settings=settings,
                 database=database,
@@ -276,6 +280,7 @@ class Resources:
                 answer_models=models.answer_models,
                 enrichment_models=models.enrichment_models,
                 sources=sources,
+                extractors=extractors,
                 queue=queue,
                 change_feed=change_feed,
                 index_settings=index_settings,

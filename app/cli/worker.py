@@ -65,7 +65,9 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         ) as resources,
         create_parser_pool(settings.parser, cores, spare_processes=settings.worker.extra_jobs) as parsers,
     ):
-        pipeline = IngestionPipeline(resources.objects, parsers, resources.embedders, resources.queue, resources.vision)
+        pipeline = IngestionPipeline(
+            resources.objects, parsers, resources.embedders, resources.queue, resources.extractors, resources.vision
+        )
         owner = OwnerDatabase(runtime.admin_database_url) if runtime.admin_database_url is not None else None
         job_worker = Worker(resources, pipeline, owner)
         loop = asyncio.get_running_loop()

@@ -6,24 +6,32 @@ from dataclasses import replace
 from app.documents.provided_graph import ProvidedGraph
 from app.graph.extraction.extractor import ChunkText, extract_mentions
 from app.graph.extraction.names import normalize_name
-from app.graph.extraction.types import EntityMention
+from app.graph.extraction.types import Entity, EntityMention
 from app.graph.types import ChunkGraph, RelationMention
 
 PROVIDED_METHOD = "given"
 
 
-def extract_chunk_graph(chunk: ChunkText, provided: ProvidedGraph, *, metadata_keys: Sequence[str]) -> ChunkGraph:
+def extract_chunk_graph(
+    chunk: ChunkText,
+    provided: ProvidedGraph,
+    *,
+    metadata_keys: Sequence[str],
+    plugin_entities: Sequence[Entity] = (),
+) -> ChunkGraph:
     """Return the entities and relations of a chunk. The function blocks.
 
     Args:
         chunk: Text of the chunk and of its surroundings. Names of provided entities are added to it.
         provided: Entities and relations that came with the chunk.
         metadata_keys: Metadata keys whose values are entities.
+        plugin_entities: Entities that plugins found in the chunk.
     """
     entities = provided.list_entities()
     mentions = extract_mentions(
         replace(chunk, given=tuple(dict.fromkeys(entity.name for entity in entities))) if entities else chunk,
         metadata_keys=metadata_keys,
+        entities=plugin_entities,
     )
     if not entities:
         return ChunkGraph(mentions)

@@ -27,7 +27,7 @@ def build_graph_source(
     settings = kb.index_graph
     metadata = (
         build_chunk_metadata(document.attributes, chunked.drafts, kb.row.enforced_metadata)
-        if settings is not None and settings.metadata_keys
+        if settings is not None and settings.needs_metadata
         else ()
     )
     return GraphSource(settings, document.title or chunked.title, document.source, language, metadata)
@@ -37,6 +37,8 @@ async def apply_current_metadata(
     session: Session, document: DocumentRow, former: DocumentRow, kb: KnowledgeBaseView, indexed: IndexedDocument
 ) -> IndexedDocument:
     """Drop chunk metadata that the knowledge base enforces now, and extract the entities of changed metadata again.
+
+    Plugins do not run again, because they may need minutes: their entities come from the former metadata.
 
     Args:
         session: The transaction that stores the document.
@@ -57,7 +59,8 @@ async def apply_current_metadata(
         return indexed
     metadata = build_chunk_metadata(document.attributes, indexed.drafts, enforced_metadata)
     source = GraphSource(settings, document.title, document.source, indexed.language, metadata)
-    return replace(indexed, graphs=await asyncio.to_thread(extract_graphs, source, indexed.drafts))
+    graphs = await asyncio.to_thread(extract_graphs, source, indexed.drafts, indexed.plugin_entities)
+    return replace(indexed, graphs=graphs)
 
 
 def _drop_enforced_metadata(indexed: IndexedDocument, enforced_metadata: Mapping[str, object]) -> IndexedDocument:

@@ -15,6 +15,7 @@ from app.documents.content.image_repository import ImageRepository
 from app.documents.types import CHUNKS_TYPE
 from app.enrichment.queue import enqueue_document
 from app.errors import AppError, JobPostponed
+from app.graph.extraction.extractors import Extractors
 from app.inference.embedding import Embedder, EmbeddingIdentity, HasEndpoint
 from app.inference.embedding.model_registry import Embedders
 from app.inference.vision import VisionModel
@@ -30,7 +31,7 @@ from app.ingestion.embedding import (
     record_usage_on_failure,
 )
 from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
-from app.ingestion.graph_extraction import extract_graphs
+from app.ingestion.graph_extraction import extract_graphs, find_plugin_entities
 from app.ingestion.images.description import ImageDescriber, find_draft_images, store_images
 from app.ingestion.images.image_embedding import DocumentImageEmbedder, create_in_memory_sources
 from app.ingestion.loss import measure_loss
@@ -79,6 +80,7 @@ class IngestionPipeline:
     parsers: ParserPool
     embedders: Embedders
     queue: JobQueue
+    extractors: Extractors
     vision: VisionModel | None = None
 
     async def ingest(
@@ -221,7 +223,8 @@ class IngestionPipeline:
         language, entries = await asyncio.to_thread(_build_lexical_entries, kb, chunked)
         language_warnings = await asyncio.to_thread(self._list_language_warnings, kb, chunked)
         graph_source = build_graph_source(document, kb, chunked, language)
-        graphs = await asyncio.to_thread(extract_graphs, graph_source, chunked.drafts)
+        plugin_entities = await find_plugin_entities(self.extractors, graph_source, chunked.drafts)
+        graphs = await asyncio.to_thread(extract_graphs, graph_source, chunked.drafts, plugin_entities.entities)
         image_rows = await store_images(self.objects, document, chunked.images) if chunked.images else {}
         return IndexedDocument(
             tree=chunked.tree,
@@ -231,6 +234,7 @@ class IngestionPipeline:
                 *chunked.warnings,
                 *language_warnings,
                 *_list_rejection_warnings(embedded.rejected, len(chunked.texts)),
+                *plugin_entities.warnings,
             ],
             drafts=chunked.drafts,
             token_counts=chunked.token_counts,
@@ -240,6 +244,7 @@ class IngestionPipeline:
             entries=entries,
             images={position: image_rows[number] for position, number in chunked.image_numbers.items()},
             graphs=graphs,
+            plugin_entities=plugin_entities.entities,
         )
 
     async def _replace_live_version(
@@ -316,7 +321,8 @@ class IngestionPipeline:
             async with db.transaction() as session:
                 generation = await GenerationRepository(session, db.tenant_id).find_building(document.kb_id)
             if generation is not None and generation.error is None:
-                await DocumentRebuilder(self.embedders, self.objects).rebuild(db, generation, document.id)
+                rebuilder = DocumentRebuilder(self.embedders, self.objects, self.extractors)
+                await rebuilder.rebuild(db, generation, document.id)
         except (AppError, DBAPIError) as exc:
             logger.info("reindex.document_skipped", document=str(document.id), error=exc)
 

@@ -17,6 +17,7 @@ from app.db.statements import parse_statement
 from app.documents.deletion.repository import NEGATIVE_DELTAS
 from app.documents.scopes import OPEN_LEVEL_KEYS
 from app.documents.types import build_chunk_id, build_document_filter_metadata, build_node_id
+from app.graph.extraction.types import Entity
 from app.graph.repository import GraphLocation, GraphRepository
 from app.graph.types import ChunkGraph
 from app.ids import encode_id
@@ -53,6 +54,7 @@ class IndexedDocument:
         unembedded: Positions of chunks without a vector, because the model refused their text.
         images: Rows of the images, by the position of the chunk that represents the image.
         graphs: Entities and relations of each chunk; None if the search index has no graph.
+        plugin_entities: Entities that plugins found in each chunk; empty without plugins. ``graphs`` has them too.
     """
 
     tree: DocumentTree
@@ -67,6 +69,7 @@ class IndexedDocument:
     unembedded: Collection[int] = ()
     images: Mapping[int, DocumentImage] = field(default_factory=dict)
     graphs: Sequence[ChunkGraph] | None = None
+    plugin_entities: Sequence[Sequence[Entity]] = ()
 
     def recompute_weights(self, old_avgdl: float, new_avgdl: float) -> Self:
         """Return the document with term weights for another average chunk length of the search index."""

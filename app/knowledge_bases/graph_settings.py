@@ -1,8 +1,10 @@
 """Settings of a knowledge base's entity graph, and of the graph that a search index has."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from app.errors import InvalidInputError
 
 GRAPH_VERSION = 1
 """Version of the extraction without a model. A graph of another version needs a reindex."""
@@ -28,6 +30,16 @@ class GraphSettings:
             "enabled": self.enabled, "metadata_keys": list(self.metadata_keys), "extractors": list(self.extractors)
         }  # fmt: skip
 
+    def check(self, installed_extractors: Collection[str]) -> None:
+        """Raise InvalidInputError if an extractor is not installed."""
+        for name in self.extractors:
+            if name not in installed_extractors:
+                known = ", ".join(sorted(installed_extractors)) or "none"
+                raise InvalidInputError(
+                    f"No extractor is named {name!r}. Installed extractors: {known}.",
+                    loc=("body", "graph", "extractors"),
+                )
+
     def to_index_graph(self, extractor_versions: Mapping[str, str]) -> dict[str, Any] | None:
         """Return the graph settings of a new search index; None if it gets no graph.
 
@@ -46,6 +58,11 @@ class IndexGraph:
 
     metadata_keys: Sequence[str]
     extractors: Sequence[str]
+
+    @property
+    def needs_metadata(self) -> bool:
+        """Whether the extraction reads the metadata of chunks: for metadata keys or for plugins."""
+        return bool(self.metadata_keys or self.extractors)
 
     @classmethod
     def from_stored(cls, stored: Mapping[str, Any] | None) -> "IndexGraph | None":

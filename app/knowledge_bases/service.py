@@ -18,6 +18,7 @@ from app.errors import ForbiddenError
 from app.ids import decode_id, generate_id
 from app.jobs.queue import INTERACTIVE, JobQueue
 from app.knowledge_bases.enrichment_settings import EnrichmentSettings
+from app.knowledge_bases.graph_settings import GraphSettings
 from app.knowledge_bases.index_settings import (
     AUTOMATIC_MODEL,
     IndexSettings,
@@ -331,6 +332,8 @@ class KnowledgeBaseService:
         """Check that the changes fit the kind of the knowledge base. Raises NoDocumentStore, InvalidInputError."""
         if {"metadata_filter", "graph"} & changes.keys():
             view.require_documents()
+        if graph := changes.get("graph"):
+            GraphSettings(**graph).check(self.settings.extractor_versions)
         if enrichment := changes.get("enrichment"):
             view.require_documents()
             EnrichmentSettings.from_stored(enrichment).check(self.settings.chat_models)
@@ -346,6 +349,7 @@ class KnowledgeBaseService:
         )
         check_chunking(resolve_chunking(new.chunking, embedder), self.settings, embedder)
         check_metadata_filter(new.metadata_filter or {})
+        new.graph.check(self.settings.extractor_versions)
         get_analyzer_id(new.language)
         if new.source is not None:
             self.settings.sources.check(new.source, self.db.tenant_id)

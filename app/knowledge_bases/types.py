@@ -156,6 +156,11 @@ class Generation:
     graph: dict[str, Any] | None = None
 
     @property
+    def index_graph(self) -> IndexGraph | None:
+        """Settings that build the graph of the generation; None if it gets no graph."""
+        return IndexGraph.from_stored(self.graph)
+
+    @property
     def analyzer_version(self) -> int:
         """Version of the analyzer of the generation."""
         return parse_analyzer_version(self.identity.get("analyzer"))

@@ -58,7 +58,7 @@ from app.transfer.repository import TransferRepository
 from app.transfer.slots import ImportCapacity
 from app.transfer.tar import TarReader
 from app.transfer.types import ArchiveDamaged, ArchiveMismatch, ImportResult
-from app.warnings import ServiceWarning
+from app.warnings import ServiceWarning, WarningCode
 
 NO_GROWTH = {"documents": 0, "stored_bytes": 0, "chunks": 0}
 REINDEXED_MESSAGE = "The knowledge base was reindexed during the import. Import the archive again."
@@ -296,7 +296,7 @@ class _DocumentImport:
             tree=content.tree,
             title=self.record.title,
             page_count=self.record.page_count,
-            warnings=[ServiceWarning(warning.code, warning.message, warning.count) for warning in self.record.warnings],
+            warnings=self._list_warnings(),
             language=content.language,
             drafts=content.drafts,
             token_counts=content.token_counts,
@@ -306,6 +306,18 @@ class _DocumentImport:
             graphs=content.graphs,
             images={chunk_number: by_number[number] for chunk_number, number in content.image_by_chunk.items()},
         )
+
+    def _list_warnings(self) -> list[ServiceWarning]:
+        """Return the warnings of the archive. Those about extractors are replaced, because an import runs none."""
+        extractors = self.kb.index_graph.extractors if self.kb.index_graph is not None else ()
+        code = WarningCode.ENTITIES_NOT_EXTRACTED
+        others = [each for each in self.record.warnings if each.code != code]
+        warnings = [ServiceWarning(warning.code, warning.message, warning.count) for warning in others]
+        if extractors:
+            names = ", ".join(extractors)
+            message = f"The import did not run the extractors of plugins: {names}. Reindex the document to run them."
+            warnings.append(ServiceWarning(code, message))
+        return warnings
 
     def _build_document(self) -> DocumentRow:
         record, kb = self.record, self.kb

@@ -161,7 +161,7 @@ class JobContext:
     @property
     def reindexer(self) -> Reindexer:
         """The service that builds the next search index of a knowledge base."""
-        rebuilder = DocumentRebuilder(self.resources.embedders, self.resources.objects)
+        rebuilder = DocumentRebuilder(self.resources.embedders, self.resources.objects, self.resources.extractors)
         return Reindexer(rebuilder, self.resources.queue, self._prepare_index)
 
     @property

@@ -38,7 +38,7 @@ def list_entities(tenant: Tenant, kb: str = "default") -> set[str]:
 
 def test_new_knowledge_base_has_graph_by_default(tenant: Tenant) -> None:
     found = describe(tenant)
-    assert found["graph"] == {"enabled": True, "metadata_keys": []}
+    assert found["graph"] == {"enabled": True, "metadata_keys": [], "extractors": []}
     assert (found["index"]["action"], found["index"]["problem"]) == (None, None)
 
 
@@ -46,7 +46,7 @@ def test_metadata_keys_of_new_knowledge_base_are_entities(tenant: Tenant) -> Non
     body = {"name": "papers", "graph": {"metadata_keys": ["author", "author"]}}
     created = tenant.admin.post("/v1/knowledge-bases", json=body)
     assert created.status_code == 201, created.text
-    assert created.json()["graph"] == {"enabled": True, "metadata_keys": ["author"]}
+    assert created.json()["graph"] == {"enabled": True, "metadata_keys": ["author"], "extractors": []}
     tenant.add_text("the sea is cold.", kb="papers", metadata={"author": "Mira Vale", "editor": "Bob Jones"})
     assert "Mira Vale" in list_entities(tenant, "papers")
     assert "Bob Jones" not in list_entities(tenant, "papers")
@@ -84,7 +84,7 @@ def test_changed_settings_need_reindex_and_apply_after_it(tenant: Tenant) -> Non
     tenant.add_text("the sea is cold.", metadata={"author": "Mira Vale"})
     assert list_entities(tenant) == set()
     changed = tenant.admin.patch(BASE, json={"graph": {"metadata_keys": ["author"]}}).json()
-    assert changed["graph"] == {"enabled": True, "metadata_keys": ["author"]}
+    assert changed["graph"] == {"enabled": True, "metadata_keys": ["author"], "extractors": []}
     assert changed["index"]["action"] == "reindex"
     assert "graph of other settings" in changed["index"]["problem"]
     assert list_entities(tenant) == set()
@@ -166,5 +166,5 @@ def test_archive_carries_graph_settings(tenant: Tenant, tmp_path: Path) -> None:
     archive = str(tmp_path / "papers.tar")
     run("export", "papers", "--to", archive)
     run("import", archive, "--kb", "copy")
-    assert describe(tenant, "copy")["graph"] == {"enabled": True, "metadata_keys": ["author"]}
+    assert describe(tenant, "copy")["graph"] == {"enabled": True, "metadata_keys": ["author"], "extractors": []}
     assert list_entities(tenant, "copy") == list_entities(tenant, "papers") == {"Mira Vale"}

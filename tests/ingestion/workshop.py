@@ -187,5 +187,7 @@ async def open_workshop(
         stack.push_async_callback(pool.close)
         owner = await asyncpg.connect(urls.owner)
         stack.push_async_callback(owner.close)
-        pipeline = IngestionPipeline(resources.objects, pool, resources.embedders, resources.queue, resources.vision)
+        pipeline = IngestionPipeline(
+            resources.objects, pool, resources.embedders, resources.queue, resources.extractors, resources.vision
+        )
         yield Workshop(resources, pipeline, endpoint, urls, owner)

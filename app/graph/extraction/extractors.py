@@ -8,7 +8,7 @@ from app.graph.extraction.extractor import MAX_MENTIONS_PER_CHUNK, ChunkText, ex
 from app.graph.extraction.plugin_extractor import GuardedExtractor, load_extractors
 from app.graph.extraction.types import Entity, EntityMention
 from app.threads import raise_if_cancelled, run_in_thread
-from app.warnings import ServiceWarning
+from app.warnings import ServiceWarning, WarningCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +49,39 @@ class Extractors:
         Raises:
             CancelledError: The caller was cancelled.
         """
+        added, warnings = await self.find_entities(list(self.versions), chunks)
+        return await run_in_thread(_extract_all, chunks, added, metadata_keys, limit), warnings
+
+    async def find_entities(
+        self, names: Sequence[str], chunks: Sequence[ChunkText]
+    ) -> tuple[list[list[Entity]], list[ServiceWarning]]:
+        """Return the entities that plugins find in the chunks of a document. A missing plugin is a warning too.
+
+        Args:
+            names: Names of the plugins' extractors, in the order in which they run.
+            chunks: Chunks of one document.
+
+        Returns:
+            The entities of each chunk, in the order of the chunks, and warnings for the owner of the document.
+        """
+        plugins = {plugin.extractor.name: plugin for plugin in self.plugins}
         warnings: list[ServiceWarning] = []
-        added: list[list[Entity]] = [[] for _ in chunks] if self.plugins else []
-        for plugin in self.plugins:
+        found: list[list[Entity]] = [[] for _ in chunks]
+        for name in names:
+            plugin = plugins.get(name)
+            if plugin is None:
+                warnings.append(_create_missing_warning(name))
+                continue
             entities, plugin_warnings = await plugin.extract(chunks)
             warnings += plugin_warnings
-            for chunk_entities, each in zip(added, entities, strict=True):
+            for chunk_entities, each in zip(found, entities, strict=True):
                 chunk_entities += each
-        return await run_in_thread(_extract_all, chunks, added, metadata_keys, limit), warnings
+        return found, warnings
+
+
+def _create_missing_warning(name: str) -> ServiceWarning:
+    message = f"The extractor {name!r} is not installed, so the chunks have no entities of it. Install it, and reindex."
+    return ServiceWarning(WarningCode.ENTITIES_NOT_EXTRACTED, message)
 
 
 def _extract_all(

@@ -12,6 +12,7 @@ from app.db.models.images import DocumentImage
 from app.db.session import Session, TenantDatabase
 from app.documents.content.image_repository import ImageRepository
 from app.documents.types import build_node_id
+from app.graph.extraction.extractors import Extractors
 from app.inference.embedding import Embedder
 from app.inference.embedding.model_registry import Embedders
 from app.ingestion.chunkers import ChunkTools
@@ -25,7 +26,7 @@ from app.ingestion.embedding import (
     record_usage_on_failure,
 )
 from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
-from app.ingestion.graph_extraction import GraphSource, extract_graphs
+from app.ingestion.graph_extraction import GraphSource, extract_graphs, find_plugin_entities
 from app.ingestion.images.description import find_draft_images, load_image
 from app.ingestion.images.image_embedding import DocumentImageEmbedder, ImageSource, derive_image_checkpoint_key
 from app.ingestion.parsers.toolkit.image_transport import MAX_IMAGE_BYTES
@@ -36,7 +37,6 @@ from app.ingestion.repository import IndexedDocument, IndexLocation, IngestionRe
 from app.ingestion.tree import walk_nodes
 from app.ingestion.types import MAX_CHUNKS, ChunkDraft, ChunkTooLong, DocumentTree, NodeKind, NoTextFound
 from app.knowledge_bases.generation_repository import GenerationRepository
-from app.knowledge_bases.graph_settings import IndexGraph
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.types import Generation, IndexMismatch
 from app.lexical.languages import AUTO, build_lexical_entries, check_term_limit, resolve_document_language
@@ -63,6 +63,7 @@ class DocumentRebuilder:
 
     embedders: Embedders
     objects: ObjectStore
+    extractors: Extractors
 
     async def rebuild(self, db: TenantDatabase, generation: Generation, document_id: UUID) -> None:
         """Add the live version of a document to a generation. A repeated call has the same result.
@@ -95,7 +96,7 @@ class DocumentRebuilder:
             if await GenerationRepository(session, db.tenant_id).find(generation.id) is None:
                 return
             provided = await _load_provided_chunks(repository, stored, embedder) if stored.has_provided_chunks else None
-            needs_metadata = _has_metadata_entities(generation)
+            needs_metadata = generation.index_graph is not None and generation.index_graph.needs_metadata
             metadata = await repository.load_live_metadata(stored, MAX_CHUNKS) if needs_metadata else None
             image_rows = (
                 await _load_image_rows(session, db.tenant_id, stored) if embedder.image_embedder is not None else []
@@ -107,6 +108,7 @@ class DocumentRebuilder:
         embedded = await self._embed_chunks(db, stored, chunked, image_rows, embedder)
         async with record_usage_on_failure(db, embedder, embedded.unrecorded_usage):
             indexed = await asyncio.to_thread(_build_indexed_document, stored, generation, chunked, embedded)
+            indexed = await self._add_plugin_entities(stored, generation, indexed, metadata)
             indexed = await asyncio.to_thread(_add_graphs, stored, generation, indexed, metadata)
             async with db.transaction() as session:
                 await _store_in_generation(session, db.tenant_id, generation, stored, indexed, metadata)
@@ -119,6 +121,13 @@ class DocumentRebuilder:
                 )
                 await repository.delete_checkpoints(document_id, *checkpoint_keys)
                 await record_usage(session, db, embedder, embedded.unrecorded_usage)
+
+    async def _add_plugin_entities(
+        self, stored: StoredDocument, generation: Generation, indexed: IndexedDocument, metadata: StoredMetadata | None
+    ) -> IndexedDocument:
+        source = await asyncio.to_thread(_build_graph_source, stored, generation, indexed, metadata)
+        found = await find_plugin_entities(self.extractors, source, indexed.drafts)
+        return replace(indexed, plugin_entities=found.entities, warnings=found.warnings)
 
     async def _embed_chunks(
         self,
@@ -228,8 +237,7 @@ def _build_indexed_document(
 
 
 def _has_metadata_entities(generation: Generation) -> bool:
-    settings = IndexGraph.from_stored(generation.graph)
-    return settings is not None and bool(settings.metadata_keys)
+    return generation.index_graph is not None and bool(generation.index_graph.metadata_keys)
 
 
 def _is_same_metadata(metadata: StoredMetadata, former: StoredMetadata | None, chunks: int) -> bool:
@@ -243,14 +251,20 @@ def _add_graphs(
     stored: StoredDocument, generation: Generation, indexed: IndexedDocument, metadata: StoredMetadata | None
 ) -> IndexedDocument:
     """Return the document with the entities of its chunks, if the generation has a graph."""
-    settings = IndexGraph.from_stored(generation.graph)
+    source = _build_graph_source(stored, generation, indexed, metadata)
+    return replace(indexed, graphs=extract_graphs(source, indexed.drafts, indexed.plugin_entities))
+
+
+def _build_graph_source(
+    stored: StoredDocument, generation: Generation, indexed: IndexedDocument, metadata: StoredMetadata | None
+) -> GraphSource:
+    settings = generation.index_graph
     maps: list[dict[str, Any]] = []
-    if settings is not None and settings.metadata_keys and metadata is not None:
+    if settings is not None and settings.needs_metadata and metadata is not None:
         document_metadata = json.loads(metadata.document_metadata)
         chunk_metadata = [*metadata.chunk_metadata, *[None] * len(indexed.drafts)][: len(indexed.drafts)]
         maps = [document_metadata if text is None else json.loads(text) for text in chunk_metadata]
-    source = GraphSource(settings, stored.title, stored.source, indexed.language, maps)
-    return replace(indexed, graphs=extract_graphs(source, indexed.drafts))
+    return GraphSource(settings, stored.title, stored.source, indexed.language, maps)
 
 
 async def _store_in_generation(
@@ -283,6 +297,7 @@ async def _store_in_generation(
         await ingestion.add_nodes(stored.id, new_nodes, ids, last_ordinal=max(row.ordinal for row in stored.nodes))
     location = IndexLocation(generation.kb_id, stored.id, stored.version, generation.id, generation.dim)
     await ingestion.add_chunks(location, indexed, ids, metadata)
+    await repository.replace_extractor_warnings(stored.id, indexed.warnings)
     if generation.language == AUTO:
         await KnowledgeBaseRepository(session, tenant_id).add_language(generation.id, indexed.language)
         await repository.set_language(stored.id, indexed.language)

@@ -13,6 +13,7 @@ from app.documents.types import CHUNKS_TYPE, build_chunk_id
 from app.ingestion.reindex.stored_tree import ImageRange, StoredNode
 from app.ingestion.repository import StoredMetadata
 from app.ingestion.types import BlockKind, ChunkDraft, NodeKind
+from app.warnings import ServiceWarning, WarningCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,17 @@ class RebuildingRepository:
         values = {"t": self.tenant_id, "d": document_id, "language": language}
         await self.session.fetch_rows(_SET_LANGUAGE, values)
 
+    async def replace_extractor_warnings(self, document_id: UUID, warnings: Sequence[ServiceWarning]) -> None:
+        """Replace the warnings of a document about missing entities by those of a new extraction.
+
+        Args:
+            document_id: The document.
+            warnings: The new warnings, all with the code ``entities_not_extracted``.
+        """
+        encoded = json.dumps([warning.to_json() for warning in warnings])
+        values = {"t": self.tenant_id, "d": document_id, "code": WarningCode.ENTITIES_NOT_EXTRACTED, "new": encoded}
+        await self.session.fetch_rows(_REPLACE_WARNINGS, values)
+
     async def delete_checkpoints(self, document_id: UUID, *identities: UUID) -> None:
         """Delete checkpoints of a document, whose vectors are now stored in the generation."""
         await self.session.fetch_rows(
@@ -248,5 +260,12 @@ select l.scope_key, l.metadata - '{{$page,$node,$suspicious}}'::text[] as search
  order by c.ordinal""")  # noqa: S608
 _SET_LANGUAGE = parse_statement("""
 update document set language = :language where tenant_id = :t and id = :d and language is distinct from :language""")
+_REPLACE_WARNINGS = parse_statement("""
+update document d set warnings = x.warnings
+  from (select coalesce(jsonb_agg(w.warning order by w.n) filter (where w.warning ->> 'code' <> :code), '[]')
+               || :new::jsonb
+          from document o left join lateral jsonb_array_elements(o.warnings) with ordinality w(warning, n) on true
+         where o.tenant_id = :t and o.id = :d) x(warnings)
+ where d.tenant_id = :t and d.id = :d and d.warnings <> x.warnings""")
 _DELETE_CHECKPOINTS = parse_statement("""
 delete from embedding_checkpoint where tenant_id = :t and document_id = :d and identity = any(:identities::uuid[])""")

@@ -43,6 +43,16 @@ class ComponentOut(BaseModel):
     default: bool = Field(description="Whether it is used if a request names none.", examples=[True])
 
 
+class ExtractorOut(BaseModel):
+    """Extractor of a plugin."""
+
+    name: str = Field(description="Name for `graph.extractors` of a knowledge base.", examples=["spacy"])
+    version: str = Field(
+        description="Version of its rules or its model. Another version asks for a reindex.",
+        examples=["1-en_core_web_sm"],
+    )
+
+
 class SearchDefaultsOut(BaseModel):
     """Defaults of searches and of new knowledge bases with an embedding model."""
 
@@ -86,6 +96,10 @@ class CapabilitiesOut(BaseModel):
     chunkers: list[ComponentOut] = Field(description="Chunkers for `chunking.strategy`.")
     strategies: list[ComponentOut] = Field(description="Strategies for searches.")
     transformers: list[ComponentOut] = Field(description="Transformers for searches.")
+    extractors: list[ExtractorOut] = Field(
+        description="Installed extractors of plugins, for `graph.extractors` of a knowledge base. The extraction "
+        "without a model is always used."
+    )
     embedding_models: list[EmbeddingModelOut] = Field(description="Embedding models for knowledge bases.")
     models: dict[str, bool] = Field(
         description="Whether a model is configured: `chat`, `vision`, `rerank`.",
@@ -189,6 +203,9 @@ async def get_capabilities(resources: CurrentResources, _: CurrentReader) -> dic
         "chunkers": _list_chunkers(),
         "strategies": _list_strategies(),
         "transformers": _list_transformers(),
+        "extractors": [
+            {"name": name, "version": version} for name, version in sorted(resources.extractors.versions.items())
+        ],
         "embedding_models": [
             {
                 "model": embedder.identity.model,
