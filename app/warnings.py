@@ -90,7 +90,7 @@ class WarningCode(StrEnum):
     )
     ENTITIES_NOT_EXTRACTED = (
         "entities_not_extracted",
-        "The extractor of a plugin failed, or returned invalid entities; the document has the other entities.",
+        "The extractor of a plugin failed, is missing, did not run in an import, or returned invalid entities.",
     )
     ENRICHMENT_ITEMS_DROPPED = (
         "enrichment_items_dropped",

@@ -61,16 +61,14 @@ def _build_default_quotas(settings: QuotaSettings) -> Quotas:
     return UNLIMITED if settings.default is None else Quotas(**settings.default.model_dump())
 
 
-def _build_index_settings(
-    embedders: Embedders, sources: SourceClients, enrichment_models: EnrichmentModels, extractors: Extractors
-) -> IndexSettings:
+def _build_index_settings(models: "_Models", sources: SourceClients) -> IndexSettings:
     return IndexSettings(
-        embedders=embedders,
+        embedders=models.embedders,
         chunkers=load_chunkers().keys(),
         strategies=load_strategies().keys(),
         sources=sources,
-        extractor_versions=extractors.versions,
-        chat_models=enrichment_models.models.keys(),
+        extractor_versions=models.extractors.versions,
+        chat_models=models.enrichment_models.models.keys(),
     )
 
 
@@ -109,7 +107,7 @@ def _close_later_if_configured(stack: AsyncExitStack, resource: ResourceT | None
 
 @dataclass(frozen=True, slots=True)
 class _Models:
-    """The clients of all models that the settings name."""
+    """The clients of all models that the settings name, and the extractors of plugins."""
 
     embedders: Embedders
     vision: VisionModel | None
@@ -117,6 +115,7 @@ class _Models:
     rewrite_model: ChatModel | None
     answer_models: AnswerModels | None
     enrichment_models: EnrichmentModels
+    extractors: Extractors
 
 
 async def _open_models(
@@ -145,13 +144,18 @@ async def _open_models(
     answer_models = await asyncio.to_thread(create_answer_models, models)
     _close_later_if_configured(stack, answer_models)
     enrichment_models = _close_later(stack, await asyncio.to_thread(create_enrichment_models, models))
-    return _Models(embedders, vision, reranker, rewrite_model, answer_models, enrichment_models)
+    extractors = await asyncio.to_thread(Extractors.from_installed_plugins)
+    return _Models(embedders, vision, reranker, rewrite_model, answer_models, enrichment_models, extractors)
 
 
 async def _open_sources(stack: AsyncExitStack, settings: Settings, embedders: Embedders) -> SourceClients:
     http = await asyncio.to_thread(HttpSourceClient.from_settings, settings.http_sources, detect_prompt_injection)
     pgvector = PgvectorClient(settings.pgvector_sources.bindings, embedders, detect_prompt_injection)
     return _close_later(stack, SourceClients(http, pgvector))
+
+
+async def _open_webhook_sender(stack: AsyncExitStack, settings: Settings) -> WebhookSender:
+    return _close_later(stack, await asyncio.to_thread(WebhookSender.from_settings, settings.webhooks))
 
 
 def _open_transfer_slots(stack: AsyncExitStack, settings: Settings) -> TransferSlots:
@@ -258,12 +262,10 @@ class Resources:
             models = await _open_models(
                 stack, settings, control_plane, bulk_threads=bulk_threads, opens_reranker=opens_reranker
             )
-            webhook_sender = await asyncio.to_thread(WebhookSender.from_settings, settings.webhooks)
-            _close_later(stack, webhook_sender)
+            webhook_sender = await _open_webhook_sender(stack, settings)
             sources = await _open_sources(stack, settings, models.embedders)
             queue = JobQueue(database, control_plane, settings.worker.max_attempts)
-            extractors = await asyncio.to_thread(Extractors.from_installed_plugins)
-            index_settings = _build_index_settings(models.embedders, sources, models.enrichment_models, extractors)
+            index_settings = _build_index_settings(models, sources)
             yield cls(
                 settings=settings,
                 database=database,
@@ -280,7 +282,7 @@ class Resources:
                 answer_models=models.answer_models,
                 enrichment_models=models.enrichment_models,
                 sources=sources,
-                extractors=extractors,
+                extractors=models.extractors,
                 queue=queue,
                 change_feed=change_feed,
                 index_settings=index_settings,

@@ -34,9 +34,9 @@ class GraphSettings:
         """Raise InvalidInputError if an extractor is not installed."""
         for name in self.extractors:
             if name not in installed_extractors:
-                known = ", ".join(sorted(installed_extractors)) or "none"
+                available = ", ".join(sorted(installed_extractors)) or "none"
                 raise InvalidInputError(
-                    f"No extractor is named {name!r}. Installed extractors: {known}.",
+                    f"No extractor is named {name!r}. Installed extractors: {available}.",
                     loc=("body", "graph", "extractors"),
                 )
 

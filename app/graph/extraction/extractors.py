@@ -66,7 +66,7 @@ class Extractors:
         """
         plugins = {plugin.extractor.name: plugin for plugin in self.plugins}
         warnings: list[ServiceWarning] = []
-        found: list[list[Entity]] = [[] for _ in chunks]
+        added: list[list[Entity]] = [[] for _ in chunks]
         for name in names:
             plugin = plugins.get(name)
             if plugin is None:
@@ -74,9 +74,9 @@ class Extractors:
                 continue
             entities, plugin_warnings = await plugin.extract(chunks)
             warnings += plugin_warnings
-            for chunk_entities, each in zip(found, entities, strict=True):
+            for chunk_entities, each in zip(added, entities, strict=True):
                 chunk_entities += each
-        return found, warnings
+        return added, warnings
 
 
 def _create_missing_warning(name: str) -> ServiceWarning:

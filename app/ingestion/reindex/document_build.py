@@ -126,8 +126,8 @@ class DocumentRebuilder:
         self, stored: StoredDocument, generation: Generation, indexed: IndexedDocument, metadata: StoredMetadata | None
     ) -> IndexedDocument:
         source = await asyncio.to_thread(_build_graph_source, stored, generation, indexed, metadata)
-        found = await find_plugin_entities(self.extractors, source, indexed.drafts)
-        return replace(indexed, plugin_entities=found.entities, warnings=found.warnings)
+        outcome = await find_plugin_entities(self.extractors, source, indexed.drafts)
+        return replace(indexed, plugin_entities=outcome.entities, warnings=outcome.warnings)
 
     async def _embed_chunks(
         self,
