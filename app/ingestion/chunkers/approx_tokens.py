@@ -10,17 +10,17 @@ from app.ingestion.types import DocumentTree
 BYTES_PER_TOKEN = 4
 
 
-def approximate_tokens(texts: Sequence[str]) -> list[int]:
-    """Return a quarter of the length of each text in UTF-8 bytes, rounded up."""
-    return [-(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN) for text in texts]
+def count_bytes(texts: Sequence[str]) -> list[int]:
+    """Return the length of each text in UTF-8 bytes."""
+    return [len(text.encode(errors="replace")) for text in texts]
 
 
 def chunk(tree: DocumentTree, sizes: ChunkSizes, options: PageOptions, tools: ChunkTools) -> ChunkerOutput:
     """Pack chunks like the headered chunker, with estimated sizes.
 
-    If a chunk has more tokens than the model reads, all chunks are packed again. The size of a text is then its
-    estimate, or its scaled exact number of tokens if that is greater. The scale maps the model's limit to
-    ``max_tokens``.
+    The size of a chunk is a quarter of the UTF-8 bytes of its whole text, rounded down. If a chunk has more tokens than
+    the model reads, all chunks are packed again. The size of a text is then its estimate, or its scaled exact number of
+    tokens if that is greater. The scale maps the model's limit to ``max_tokens``.
 
     Args:
         tree: Tree of the document.
@@ -33,14 +33,15 @@ def chunk(tree: DocumentTree, sizes: ChunkSizes, options: PageOptions, tools: Ch
     """
     regions = find_section_regions(tree.root, pages=has_page_regions(tree.root, options.pages))
 
-    def count_tokens(texts: Sequence[str]) -> list[int]:
-        # After scaling, a text that reaches the limit of the model has exactly ``max_tokens``.
-        exact = (-(-tokens * sizes.max_tokens // tools.max_tokens) for tokens in tools.count_tokens(texts))
-        return list(map(max, approximate_tokens(texts), exact))
+    def count_scaled_bytes(texts: Sequence[str]) -> list[int]:
+        # After scaling, a text that reaches the limit of the model has the most bytes of ``max_tokens``.
+        scale = sizes.max_tokens * BYTES_PER_TOKEN + BYTES_PER_TOKEN - 1
+        exact = (-(-tokens * scale // tools.max_tokens) for tokens in tools.count_tokens(texts))
+        return list(map(max, count_bytes(texts), exact))
 
-    drafts = pack_regions(tree, regions, sizes, approximate_tokens)
+    drafts = pack_regions(tree, regions, sizes, count_bytes, units_per_token=BYTES_PER_TOKEN)
     if any(tokens > tools.max_tokens for tokens in tools.count_tokens([draft.content for draft in drafts])):
-        drafts = pack_regions(tree, regions, sizes, count_tokens)
+        drafts = pack_regions(tree, regions, sizes, count_scaled_bytes, units_per_token=BYTES_PER_TOKEN)
     return ChunkerOutput(drafts)
 
 

@@ -1,25 +1,42 @@
-"""The approx_tokens chunker: four bytes for each token, within the model's limit."""
+"""The approx_tokens chunker: a token for four bytes of a whole chunk, within the model's limit."""
 
 import pytest
 
 from app.ingestion.chunkers import ChunkSizes
-from app.ingestion.chunkers.approx_tokens import approximate_tokens
 from app.ingestion.tree import build_tree
 from app.ingestion.types import Block, BlockKind, ParsedDocument
 from tests.ingestion.chunkers.chunk_texts import drafts
 from tests.ingestion.documents import words
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("汉字", 2), ("\ud800", 1)])
-def test_approximate_tokens_counts_four_bytes_as_one(text: str, tokens: int) -> None:
-    assert approximate_tokens([text]) == [tokens]
+def chunk_sizes(*paragraphs: str) -> list[int]:
+    blocks = [Block(BlockKind.PARAGRAPH, text) for text in paragraphs]
+    return [
+        len(draft.text.encode()) for draft in drafts("approx_tokens", build_tree(ParsedDocument(blocks)), SIZES, words)
+    ]
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "汉", "😀"])
+@pytest.mark.parametrize(("excess_bytes", "chunks"), [(0, 1), (3, 1), (4, 2)])
+def test_approx_tokens_rounds_down_bytes_of_whole_chunk(letter: str, excess_bytes: int, chunks: int) -> None:
+    size = 400 + excess_bytes
+    sentences = f"{letter} b. " * (size // len(f"{letter} b. ".encode()) - 1)
+    text = sentences + "c" * (size - len(sentences.encode()) - 1) + "."
+    assert len(text.encode()) == size
+    assert len(chunk_sizes(text)) == chunks
+
+
+def test_approx_tokens_fills_chunks_of_many_short_pieces() -> None:
+    sizes = chunk_sizes("Abcde. " * 700)
+    assert {size // 4 for size in sizes[:-1]} <= {99, 100}
+    assert sum(sizes) > 4700
 
 
 def test_approx_tokens_chunk_sizes_are_in_bytes() -> None:
     text = " ".join(f"Sentence number {number} is here." for number in range(200))
     found = drafts("approx_tokens", build_tree(ParsedDocument([Block(BlockKind.PARAGRAPH, text)])), SIZES, words)
     sizes = [len(draft.text.encode()) for draft in found]
-    assert max(sizes) <= 400
+    assert max(sizes) // 4 <= 100
     assert min(sizes[:-1]) > 300
 
 

@@ -48,7 +48,12 @@ class _PackedRegion:
 
 
 def pack_regions(
-    tree: DocumentTree, regions: Sequence[Sequence[TreeNode]], sizes: ChunkSizes, count_tokens: TokenCounter
+    tree: DocumentTree,
+    regions: Sequence[Sequence[TreeNode]],
+    sizes: ChunkSizes,
+    count_tokens: TokenCounter,
+    *,
+    units_per_token: int = 1,
 ) -> list[ChunkDraft]:
     """Divide regions of paragraphs into chunks. No chunk crosses a region.
 
@@ -56,7 +61,8 @@ def pack_regions(
         tree: Tree of the document.
         regions: Groups of paragraph nodes that may share a chunk, in reading order, each inside one section.
         sizes: Sizes of the chunks.
-        count_tokens: Function that counts tokens, usually ``ChunkTools.count_tokens``.
+        count_tokens: Function that counts tokens, usually ``ChunkTools.count_tokens``, or smaller units.
+        units_per_token: Number of such units in a token. A chunk's number of tokens is rounded down.
 
     Returns:
         The chunks in reading order. They keep the rules of ``validate_chunks``.
@@ -64,13 +70,24 @@ def pack_regions(
     Raises:
         IngestionError: The text has more than a million sentences, rows and lines.
     """
-    pieces = split_regions(tree.text, regions, max_tokens=sizes.max_tokens, count_tokens=count_tokens)
-    packed = pack_pieces(tree.text, pieces, sizes, count_tokens)
+    max_units = _convert_limit(sizes, units_per_token)
+    pieces = split_regions(tree.text, regions, max_tokens=max_units, count_tokens=count_tokens)
+    packed = pack_pieces(tree.text, pieces, sizes, count_tokens, units_per_token=units_per_token)
     return build_drafts(tree, [text_range for ranges in packed for text_range in ranges])
 
 
+def _convert_limit(sizes: ChunkSizes, units_per_token: int) -> int:
+    """Return the most units that are still ``max_tokens`` tokens when rounded down."""
+    return sizes.max_tokens * units_per_token + units_per_token - 1
+
+
 def pack_pieces(
-    text: str, regions: Sequence[Sequence[Piece]], sizes: ChunkSizes, count_tokens: TokenCounter
+    text: str,
+    regions: Sequence[Sequence[Piece]],
+    sizes: ChunkSizes,
+    count_tokens: TokenCounter,
+    *,
+    units_per_token: int = 1,
 ) -> list[list[ChunkRange]]:
     """Pack the pieces of each region into chunks.
 
@@ -82,22 +99,22 @@ def pack_pieces(
         text: Stored text of the document.
         regions: Pieces of each region, as ``split_regions`` returns them.
         sizes: Sizes of the chunks.
-        count_tokens: Function that counts tokens.
+        count_tokens: Function that counts tokens, or smaller units. The pieces were counted with it.
+        units_per_token: Number of such units in a token.
 
     Returns:
         Range of each chunk with the repeated head of its table, for each region. Range and head together have at most
         ``sizes.max_tokens`` tokens, unless the range is a single character.
     """
-    limit = sizes.max_tokens
+    limit = _convert_limit(sizes, units_per_token)
     packed = [_PackedRegion(list(pieces), limit) for pieces in regions]
-    part_size = TablePartSize(-(-count_rows(regions) // MAX_SINGLE_ROWS), MAX_TABLE_TOKENS)
+    rows, overlap = -(-count_rows(regions) // MAX_SINGLE_ROWS), sizes.overlap_tokens * units_per_token
+    part_size = TablePartSize(rows, MAX_TABLE_TOKENS * units_per_token)
     # A text can have more tokens than the sum of its parts, so each complete chunk is counted again.
     pending = packed
     while pending:
         for region in pending:
-            region.packs = pack_within_budget(
-                region.pieces, region.budget, overlap=sizes.overlap_tokens, part_size=part_size
-            )
+            region.packs = pack_within_budget(region.pieces, region.budget, overlap=overlap, part_size=part_size)
         counts = iter(count_tokens([_format_pack(text, pack) for region in pending for pack in region.packs]))
         pending = [
             region for region in pending if _tighten_if_over(text, region, [next(counts) for _ in region.packs], limit)
