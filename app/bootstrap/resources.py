@@ -14,9 +14,11 @@ from app.db.control_plane import ControlPlaneDatabase
 from app.db.session import Database, Session, TenantDatabase
 from app.documents.change_feed import DocumentChangeFeed
 from app.documents.content.service import create_tree_slots
+from app.documents.scopes import DocumentScope
 from app.enrichment.models import EnrichmentModels, create_enrichment_models
 from app.graph.extraction.extractors import Extractors
 from app.http_sources.client import HttpSourceClient
+from app.index_maintenance.routing_profiles import RoutingProfileBuilder
 from app.inference.chat import ChatModel
 from app.inference.circuit_breaker import HasCircuitBreaker
 from app.inference.embedding.factory import create_embedders
@@ -32,8 +34,8 @@ from app.ingestion.parsers.registry import list_plugin_types, load_installed_par
 from app.ingestion.preview.service import PARSER_PROCESSES, PARSER_TIMEOUT_SECONDS, PreviewContext
 from app.jobs.queue import JobQueue
 from app.knowledge_bases.cache import KnowledgeBaseCache
+from app.knowledge_bases.creation import create_default_knowledge_base
 from app.knowledge_bases.index_settings import IndexSettings
-from app.knowledge_bases.service import create_default_knowledge_base
 from app.object_store import ObjectStore
 from app.object_store.factory import create_object_store
 from app.principal import UNLIMITED, Quotas
@@ -219,6 +221,11 @@ class Resources:
     transfer_slots: TransferSlots
     tree_slots: TenantSlots
     sql_view_address: ConnectionAddress
+
+    @property
+    def routing_profile_builder(self) -> RoutingProfileBuilder:
+        """The service that makes routing profiles, which choose the knowledge bases of a search."""
+        return RoutingProfileBuilder(self.database, self.embedders, DocumentScope().list_visible_keys())
 
     @classmethod
     @asynccontextmanager

@@ -60,7 +60,9 @@ class TenantServices:
     @cached_property
     def knowledge_bases(self) -> KnowledgeBaseService:
         """Service for knowledge bases."""
-        return KnowledgeBaseService(self.db, self.principal, self.resources.index_settings, self.resources.queue)
+        resources = self.resources
+        embed_texts = resources.routing_profile_builder.embed_texts_at_once
+        return KnowledgeBaseService(self.db, self.principal, resources.index_settings, resources.queue, embed_texts)
 
     @cached_property
     def reindexing(self) -> ReindexService:

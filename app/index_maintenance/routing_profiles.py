@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-import numpy.typing as npt
+from sqlalchemy.exc import DBAPIError
 
-from app.db.session import Database
+from app.db.session import Database, DatabaseUnavailable
 from app.ids import derive_id
 from app.index_maintenance.centroids import MAX_CENTROIDS, compute_centroids
 from app.index_maintenance.routing_repository import ProfileInput, RoutingProfileRepository
@@ -28,6 +27,8 @@ MAX_SAMPLE_ROWS = 20_000
 """Maximum number of rows that the query reads."""
 
 SAMPLE_TIMEOUT_SECONDS = 30.0
+INTERACTIVE_SECONDS = 2.0
+"""Maximum time that a request waits for the vectors of its descriptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,36 @@ class RoutingProfileBuilder:
     database: Database
     embedders: Embedders
     scope_keys: Sequence[UUID]
+
+    async def embed_texts_at_once(self, tenant_id: UUID, index_id: UUID) -> None:
+        """Embed new descriptions and example queries while a caller waits, so that the next search compares them.
+
+        The centroids stay. If the model or the database does not answer in time, the job embeds the texts later.
+
+        Args:
+            tenant_id: The tenant.
+            index_id: The search index.
+        """
+        try:
+            async with asyncio.timeout(INTERACTIVE_SECONDS):
+                await self._replace_texts(tenant_id, index_id)
+        except (EmbeddingUnavailable, DatabaseUnavailable, DBAPIError, TimeoutError) as exc:
+            logger.info("routing.texts_postponed", index=str(index_id), error=exc)
+
+    async def _replace_texts(self, tenant_id: UUID, index_id: UUID) -> None:
+        async with self.database.transaction(tenant_id) as session:
+            profile_input = await RoutingProfileRepository(session, tenant_id, index_id).find_input()
+        if profile_input is None:
+            return
+        texts_id, vectors = await self._embed_texts(profile_input, interactive=True)
+        if vectors is None:
+            return
+        async with self.database.transaction(tenant_id) as session:
+            await RoutingProfileRepository(session, tenant_id, index_id).replace_texts(
+                model=compute_model_key(EmbeddingIdentity.from_index_identity(profile_input.identity)),
+                texts_id=texts_id,
+                text_vectors=vectors,
+            )
 
     async def refresh(self, tenant_id: UUID, index_id: UUID) -> None:
         """Build the profile of a search index again. A repeated call has the same result.
@@ -70,7 +101,7 @@ class RoutingProfileBuilder:
         unavailable_error: EmbeddingUnavailable | None = None
         texts_id, vectors = profile_input.texts_id, None
         try:
-            texts_id, vectors = await self._embed_texts(profile_input)
+            texts_id, vectors = await self._embed_texts(profile_input, interactive=False)
         except EmbeddingUnavailable as exc:
             unavailable_error = exc
         async with self.database.transaction(tenant_id) as session:
@@ -86,7 +117,9 @@ class RoutingProfileBuilder:
         if unavailable_error is not None:
             raise unavailable_error
 
-    async def _embed_texts(self, profile_input: ProfileInput) -> tuple[UUID | None, Sequence[Any] | None]:
+    async def _embed_texts(
+        self, profile_input: ProfileInput, *, interactive: bool
+    ) -> tuple[UUID | None, Sequence[Any] | None]:
         """Return the id of the texts and their vectors; None instead of the vectors if the stored ones are current.
 
         Without a configured model, or if it refuses the texts, there are no vectors.
@@ -100,8 +133,8 @@ class RoutingProfileBuilder:
         if embedder is None:
             return None, []
         try:
-            vectors: npt.NDArray[np.float32] = (await embedder.embed_documents(profile_input.texts)).vectors
+            embeddings = await embedder.embed_documents(profile_input.texts, interactive=interactive)
         except EmbeddingRejected as exc:
             logger.warning("routing.texts_rejected", error=exc)
             return texts_id, []
-        return texts_id, list(vectors)
+        return texts_id, list(embeddings.vectors)

@@ -99,6 +99,21 @@ class RoutingProfileRepository:
         vectors += [vector if isinstance(vector, HalfVector) else HalfVector(vector) for vector in text_vectors]
         await self.session.fetch_rows(_ADD, {**self._params, "kinds": is_text_flags, "vectors": vectors})
 
+    async def replace_texts(self, *, model: UUID, texts_id: UUID | None, text_vectors: Sequence[Any]) -> None:
+        """Replace the vectors of the texts. The call does nothing if the search index is deleted or retired.
+
+        Args:
+            model: Key of the embedding model.
+            texts_id: Id of the texts.
+            text_vectors: Vectors of the texts.
+        """
+        values = {**self._params, "model": model if text_vectors else None, "texts_id": texts_id}
+        if await self.session.fetch_row(_UPSERT_TEXTS, values) is None:
+            return
+        await self.session.fetch_rows(_CLEAR_TEXTS, self._params)
+        vectors = [HalfVector(vector) for vector in text_vectors]
+        await self.session.fetch_rows(_ADD, {**self._params, "kinds": [True] * len(vectors), "vectors": vectors})
+
     @property
     def _params(self) -> dict[str, Any]:
         return {"tenant": self.tenant_id, "index": self.index_id}
@@ -131,8 +146,20 @@ on conflict (tenant_id, index_id) do update
    set model = excluded.model, chunks = excluded.chunks, changed_chunks = 0, texts_id = excluded.texts_id,
        created_at = now()
 returning 1""")
+_UPSERT_TEXTS = parse_statement("""
+insert into routing_profile as p (tenant_id, index_id, model, chunks, texts_id)
+select i.tenant_id, i.id, :model::uuid, 0, :texts_id::uuid from search_index i
+ where i.tenant_id = :tenant and i.id = :index and i.state <> 'retired' for key share
+on conflict (tenant_id, index_id) do update
+   set model = coalesce(excluded.model, p.model), texts_id = excluded.texts_id, created_at = now()
+returning 1""")
+_CLEAR_TEXTS = parse_statement(
+    "delete from routing_vector where tenant_id = :tenant and index_id = :index and described"
+)
 _CLEAR = parse_statement("delete from routing_vector where tenant_id = :tenant and index_id = :index")
 _ADD = parse_statement("""
 insert into routing_vector (tenant_id, index_id, number, described, embedding)
-select :tenant::uuid, :index::uuid, u.n, u.described, u.embedding
-  from unnest(:kinds::boolean[], :vectors::halfvec[]) with ordinality u(described, embedding, n)""")
+select :tenant::uuid, :index::uuid, u.n + m.greatest, u.described, u.embedding
+  from unnest(:kinds::boolean[], :vectors::halfvec[]) with ordinality u(described, embedding, n),
+       (select coalesce(max(v.number), 0) as greatest from routing_vector v
+         where v.tenant_id = :tenant and v.index_id = :index) m""")

@@ -1,8 +1,8 @@
 """Use cases that create, change, list and delete knowledge bases."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,17 +12,15 @@ from sqlalchemy.exc import IntegrityError
 from app.audit.repository import AuditRepository
 from app.audit.types import Actor, AuditAction, AuditEvent
 from app.db.deletion_receipts import open_receipt
-from app.db.models.tenant_data import KnowledgeBaseRow
 from app.db.session import Session, TenantDatabase
 from app.errors import ForbiddenError
 from app.ids import decode_id, generate_id
 from app.jobs.queue import INTERACTIVE, JobQueue
+from app.knowledge_bases.creation import insert_knowledge_base, reload_view
 from app.knowledge_bases.enrichment_settings import EnrichmentSettings
 from app.knowledge_bases.graph_settings import GraphSettings
 from app.knowledge_bases.index_settings import (
-    AUTOMATIC_MODEL,
     IndexSettings,
-    build_index,
     check_chunking,
     check_metadata_filter,
     require_valid_choice,
@@ -32,14 +30,13 @@ from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.knowledge_bases.routing_settings import RoutingSettings
 from app.knowledge_bases.soft_delete_repository import SoftDeleteRepository
 from app.knowledge_bases.types import (
-    DEFAULT_NAME,
     BackfillInProgress,
     KnowledgeBaseExists,
     KnowledgeBaseNotFound,
     KnowledgeBaseView,
     NewKnowledgeBase,
 )
-from app.lexical.languages import AUTO, get_analyzer_id
+from app.lexical.languages import get_analyzer_id
 from app.principal import Principal
 from app.prompts.repository import PromptRepository
 from app.prompts.types import PromptOwner
@@ -51,11 +48,6 @@ PURGE_KNOWLEDGE_BASE_JOB = "purge_knowledge_base"
 ROUTING_JOB = "build_routing_profile"
 
 
-async def create_default_knowledge_base(session: Session, tenant_id: UUID, settings: IndexSettings) -> None:
-    """Create the knowledge base ``default`` in the transaction that creates its tenant."""
-    await _insert_knowledge_base(KnowledgeBaseRepository(session, tenant_id), NewKnowledgeBase(DEFAULT_NAME), settings)
-
-
 @dataclass(frozen=True, slots=True)
 class KnowledgeBaseService:
     """Use cases for knowledge bases. A restricted key does not find knowledge bases outside its restriction."""
@@ -64,6 +56,7 @@ class KnowledgeBaseService:
     principal: Principal
     settings: IndexSettings
     queue: JobQueue
+    embed_routing_texts: Callable[[UUID, UUID], Awaitable[None]]
 
     async def create(self, new: NewKnowledgeBase) -> KnowledgeBaseView:
         """Create a knowledge base.
@@ -87,20 +80,23 @@ class KnowledgeBaseService:
         try:
             async with self.db.transaction() as session:
                 repository = KnowledgeBaseRepository(session, self.db.tenant_id)
-                view = await _insert_knowledge_base(repository, new, self.settings)
+                view = await insert_knowledge_base(repository, new, self.settings)
                 retrieval = await self._save_prompt_versions(repository, view.row.id, view.row.retrieval)
                 if await repository.update(view.row.id, {"retrieval": retrieval}):
-                    view = await _reload_view(repository, view.row.id)
+                    view = await reload_view(repository, view.row.id)
                 await self.record_event(
                     session, AuditEvent(AuditAction.KNOWLEDGE_BASE_CREATE, [view.row.id], view.row.id)
                 )
-                if new.routing.descriptions or new.routing.examples:
+                has_routing_texts = bool(new.routing.descriptions or new.routing.examples)
+                if has_routing_texts:
                     await self._enqueue_text_embedding(session, view)
-                return view
         except IntegrityError as exc:
             raise KnowledgeBaseExists(
                 f"A knowledge base named {new.name!r} exists already. Choose another name."
             ) from exc
+        if has_routing_texts:
+            await self.embed_routing_texts(self.db.tenant_id, view.index.id)
+        return view
 
     async def find(self, reference: str) -> KnowledgeBaseView:
         """Return a knowledge base by id or name. Raises KnowledgeBaseNotFound."""
@@ -194,8 +190,7 @@ class KnowledgeBaseService:
     async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
         """Change titles, ``retrieval``, ``routing``, ``graph``, ``source``, ``enrichment`` or ``metadata_filter``.
 
-        Jobs apply a new ``metadata_filter`` to the documents and embed new texts of ``routing``. Other changes apply
-        immediately.
+        A job applies a new ``metadata_filter`` to the documents. Other changes apply immediately.
 
         Args:
             reference: Name or id of the knowledge base.
@@ -229,13 +224,17 @@ class KnowledgeBaseService:
                 columns["routing"], columns["routing_texts"] = routing.to_stored()
             if "metadata_filter" in changes:
                 columns |= await self._begin_backfill(session, view.row.id, changes["metadata_filter"])
-            if await repository.update(view.row.id, columns):
+            is_changed = await repository.update(view.row.id, columns)
+            if is_changed:
                 await self.record_event(
                     session, AuditEvent(AuditAction.KNOWLEDGE_BASE_UPDATE, [view.row.id], view.row.id)
                 )
                 if routing is not None:
                     await self._enqueue_text_embedding(session, view)
-            return await repository.add_counts(await _reload_view(repository, view.row.id), reader=None)
+            changed = await repository.add_counts(await reload_view(repository, view.row.id), reader=None)
+        if is_changed and routing is not None:
+            await self.embed_routing_texts(self.db.tenant_id, view.index.id)
+        return changed
 
     async def _save_prompt_versions(
         self, repository: KnowledgeBaseRepository, kb_id: UUID, retrieval: Mapping[str, Any]
@@ -245,12 +244,12 @@ class KnowledgeBaseService:
         Settings that ``retrieval`` leaves out keep their values.
         """
         await repository.lock(kb_id)
-        retrieval = {**(await _reload_view(repository, kb_id)).row.retrieval, **retrieval}
+        retrieval = {**(await reload_view(repository, kb_id)).row.retrieval, **retrieval}
         prompts = PromptRepository(repository.session, repository.tenant_id, PromptOwner(kb_id=kb_id))
         return await prompts.save_versions(retrieval, key_id=self.principal.key_id)
 
     async def _enqueue_text_embedding(self, session: Session, kb: KnowledgeBaseView) -> None:
-        """Enqueue the embedding of routing texts, so that an unavailable model does not make the request fail."""
+        """Enqueue the embedding of routing texts, in case the model does not answer the request."""
         await self.queue.enqueue(
             session, ROUTING_JOB, tenant_id=self.db.tenant_id, payload={"index": str(kb.index.id)}, priority=INTERACTIVE
         )
@@ -260,7 +259,7 @@ class KnowledgeBaseService:
         check_metadata_filter(metadata_filter)
         repository = KnowledgeBaseRepository(session, self.db.tenant_id)
         await repository.lock(kb_id)
-        row = (await _reload_view(repository, kb_id)).row
+        row = (await reload_view(repository, kb_id)).row
         if row.pending_metadata_filter is not None and not _is_same_json(metadata_filter, row.pending_metadata_filter):
             raise BackfillInProgress
         if row.pending_metadata_filter is None and _is_same_json(metadata_filter, row.metadata_filter):
@@ -359,41 +358,3 @@ class KnowledgeBaseService:
 def _is_same_json(metadata_filter: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Return whether two values are equal as JSON; in Python, ``True == 1``."""
     return json.dumps(metadata_filter, sort_keys=True) == json.dumps(other, sort_keys=True)
-
-
-async def _insert_knowledge_base(
-    repository: KnowledgeBaseRepository, new: NewKnowledgeBase, settings: IndexSettings
-) -> KnowledgeBaseView:
-    routing, texts = new.routing.to_stored()
-    embedder = settings.embedders.get_by_name(new.model, new.dimensions)
-    row = KnowledgeBaseRow(
-        tenant_id=repository.tenant_id,
-        id=generate_id(),
-        name=new.name,
-        title=new.title,
-        description=new.description,
-        language=new.language,
-        chunking=asdict(resolve_chunking(new.chunking, embedder)),
-        retrieval=asdict(new.retrieval),
-        metadata_filter=new.metadata_filter or {},
-        kind="documents" if new.source is None else new.source.kind,
-        source=None if new.source is None else asdict(new.source),
-        routing=routing,
-        routing_texts=texts,
-        graph=new.graph.to_stored(),
-        enrichment=new.enrichment.to_stored(),
-    )
-    index_graph = None if new.source else new.graph.to_index_graph(settings.extractor_versions)
-    index = build_index(repository.tenant_id, row.id, new.language, embedder.identity, index_graph)
-    if new.model is None and new.dimensions is None and new.language == AUTO:
-        index.settings = {AUTOMATIC_MODEL: True}
-    await repository.add(row, index)
-    return replace(await _reload_view(repository, row.id), routing_texts=texts)
-
-
-async def _reload_view(repository: KnowledgeBaseRepository, kb_id: UUID) -> KnowledgeBaseView:
-    """Return a knowledge base after a write in this transaction. Raises KnowledgeBaseNotFound."""
-    view = await repository.find(kb_id)
-    if view is None:  # another request deleted it before this transaction wrote to it
-        raise KnowledgeBaseNotFound
-    return view

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-RoutingReason = Literal["best", "less_similar", "always", "own_documents", "no_profile", "not_compared"]
+RoutingReason = Literal[
+    "best", "less_similar", "always", "own_documents", "no_profile", "not_compared", "named", "all_searched"
+]
 
 
 @dataclass(frozen=True, slots=True)

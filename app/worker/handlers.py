@@ -27,14 +27,12 @@ from app.db.models.control_plane_rows import ClaimedJob
 from app.db.session import TenantDatabase
 from app.documents.deletion.completion import complete_document_deletion, count_objects
 from app.documents.metadata_backfill.service import BackfillRecovery, backfill_documents
-from app.documents.scopes import DocumentScope
 from app.enrichment.enricher import DocumentEnricher
 from app.enrichment.types import ENRICH_JOB
 from app.errors import AppError, JobPostponed
 from app.files.batches import ATTACH_JOB
 from app.ids import derive_id
 from app.index_maintenance.index_drop import DROP_JOB, IndexDropper
-from app.index_maintenance.routing_profiles import RoutingProfileBuilder
 from app.index_maintenance.service import (
     MAINTAIN_INDEX_JOB,
     MAINTAIN_INDEXES_JOB,
@@ -164,13 +162,6 @@ class JobContext:
         rebuilder = DocumentRebuilder(self.resources.embedders, self.resources.objects, self.resources.extractors)
         return Reindexer(rebuilder, self.resources.queue, self._prepare_index)
 
-    @property
-    def routing_profile_builder(self) -> RoutingProfileBuilder:
-        """The service that makes routing profiles, which choose the knowledge bases of a search."""
-        return RoutingProfileBuilder(
-            self.resources.database, self.resources.embedders, DocumentScope().list_visible_keys()
-        )
-
     async def _prepare_index(self, tenant_id: UUID, index_id: UUID) -> bool:
         """Build the partial indexes and the routing profile that a search index needs when it goes live.
 
@@ -179,7 +170,7 @@ class JobContext:
         if not await self.index_maintenance.prepare(tenant_id, index_id):
             return False
         with suppress(EmbeddingUnavailable):  # the centroids exist; the description is embedded later
-            await self.routing_profile_builder.refresh(tenant_id, index_id)
+            await self.resources.routing_profile_builder.refresh(tenant_id, index_id)
         return True
 
 
@@ -328,7 +319,7 @@ async def maintain_index(context: JobContext, job: ClaimedJob) -> None:
 
 async def build_routing_profile(context: JobContext, job: ClaimedJob) -> None:
     """Make the routing profile of a search index. Payload: ``index``."""
-    await context.routing_profile_builder.refresh(job.tenant_id, UUID(job.payload["index"]))
+    await context.resources.routing_profile_builder.refresh(job.tenant_id, UUID(job.payload["index"]))
 
 
 async def reindex_knowledge_base(context: JobContext, job: ClaimedJob) -> None:

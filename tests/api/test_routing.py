@@ -103,7 +103,7 @@ def library(service: Service) -> RoutedTenant:
 def test_routing_without_profiles_searches_all(library: RoutedTenant) -> None:
     answer = library.search(QUESTIONS["stars"])
     assert searched(answer) == {"default", *TOPICS}
-    assert "routing" not in answer["explain"]
+    assert set(reasons(answer).values()) == {"no_profile"}
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +136,14 @@ def test_routing_chooses_matching_knowledge_base(routed: RoutedTenant, name: str
 def test_routing_default_is_three_unless_knowledge_bases_are_named(routed: RoutedTenant) -> None:
     question = QUESTIONS["garden"]
     assert len(searched(routed.search(question)) - {"default"}) == 3
-    for body in ({"routing": False}, {"knowledge_bases": list(TOPICS)}, {"routing": {"top_n": 4}}):
+    unrouted: list[tuple[dict[str, Any], str]] = [
+        ({"routing": False}, "all_searched"), ({"knowledge_bases": list(TOPICS)}, "named"),
+        ({"routing": {"top_n": 4}}, "not_compared"),
+    ]  # fmt: skip
+    for body, reason in unrouted:
         answer = routed.search(question, **body)
         assert searched(answer) >= set(TOPICS)
-        assert "routing" not in answer["explain"]
+        assert {reasons(answer)[name] for name in TOPICS} == {reason}
     named = routed.search(question, knowledge_bases=["kitchen", "garden", "stars"], routing={"top_n": 1})
     assert searched(named) == {"garden"}
     unexplained = routed.tenant.admin.post("/v1/search", json={"query": question, "routing": {"top_n": 1}}).json()

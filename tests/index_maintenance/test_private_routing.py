@@ -11,7 +11,7 @@ VECTORS = "select embedding::text from routing_vector where index_id = $1 order 
 
 async def _made(library: IndexedKnowledgeBase) -> list[str]:
     """Build the profile again; return its vectors."""
-    await JobContext(library.workshop.resources, library.workshop.pipeline).routing_profile_builder.refresh(
+    await JobContext(library.workshop.resources, library.workshop.pipeline).resources.routing_profile_builder.refresh(
         library.tenant, library.index
     )
     return [row[0] for row in await library.workshop.owner.fetch(VECTORS, library.index)]

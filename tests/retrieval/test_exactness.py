@@ -230,6 +230,17 @@ def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
         "strategy_options": {"fusion": "weighted", "dense_weight": DENSE_WEIGHT, "rrf_k": 60},
         "transformers": [],
         "prompts": {},
+        "routing": [
+            {
+                "knowledge_base": "default",
+                "chosen": True,
+                "reason": "named",
+                "score": None,
+                "centroids": None,
+                "texts": None,
+                "scale": 1.0,
+            }
+        ],
         "knowledge_bases": [
             {
                 "knowledge_base": "default",

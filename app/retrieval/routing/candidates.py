@@ -216,13 +216,16 @@ def select_top_n(filtered: FilteredCandidates, similarities: Numbers, *, top_n: 
     return chosen
 
 
-def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen: Flags) -> list[RoutingDecision]:
-    """Build the decision for each candidate of a search.
+def explain_routing(
+    filtered: FilteredCandidates, similarities: Numbers, chosen: Flags, *, has_rejected: bool = True
+) -> list[RoutingDecision]:
+    """Build the decisions for the candidates of a search.
 
     Args:
         filtered: Candidates of the search.
         similarities: Profile tables with cosines.
         chosen: True for each chosen candidate.
+        has_rejected: Whether candidates that were not chosen have a decision too.
 
     Returns:
         The decisions, with chosen knowledge bases first, then by score, ties by name.
@@ -230,7 +233,7 @@ def explain_routing(filtered: FilteredCandidates, similarities: Numbers, chosen:
     scores = _compute_scores(filtered.candidates, similarities)
     compared = _find_compared(filtered, scores)
     decisions = []
-    for column in np.flatnonzero(filtered.included).tolist():
+    for column in np.flatnonzero(filtered.included if has_rejected else chosen).tolist():
         candidate = filtered.candidates.items[column]
         if not compared[column]:
             reason = candidate.exempt_reason or ("not_compared" if filtered.competing[column] else "own_documents")

@@ -15,7 +15,7 @@ from app.knowledge_bases.types import KnowledgeBaseView
 from app.quotas.types import DailyTokenLimitReached
 from app.retrieval import time_budget
 from app.retrieval.query_embedding import QueryEmbedder, Vector
-from app.retrieval.routes import RoutingDecision, RoutingOptions
+from app.retrieval.routes import RoutingDecision, RoutingOptions, RoutingReason
 from app.retrieval.routing.candidates import (
     FilteredCandidates,
     Flags,
@@ -54,7 +54,7 @@ class Route:
     Attributes:
         views: Knowledge bases to search, of all kinds.
         targets: Knowledge bases with stored documents, for the retrievers.
-        decisions: Decisions of routing; empty if routing chose nothing.
+        decisions: Why each knowledge base is searched, best first; with ``explain`` also why others are not.
     """
 
     views: Sequence[KnowledgeBaseView]
@@ -165,12 +165,12 @@ class Router:
             InvalidInputError: The filter of the request is invalid.
         """
         if self.views is not None:
-            return PendingRoute(self._build_route(self.views, request, scopes))
+            return PendingRoute(self._build_unrouted(self.views, request, scopes))
         top_n = self._resolve_top_n(request, queries)
         async with self.db.transaction(allow_generic_plans=True) as session:
             views = await self._load_unrouted(session, request.knowledge_bases, top_n)
             if views is not None:
-                return PendingRoute(self._build_route(views, request, scopes))
+                return PendingRoute(self._build_unrouted(views, request, scopes))
             assert top_n is not None
             allowed_ids = self.knowledge_bases.get_allowed_ids()
             if request.knowledge_bases is not None:
@@ -184,7 +184,9 @@ class Router:
             models = find_competing_models(candidates, top_n=top_n)
             if not models:
                 views = await self._load_views(session, candidates.included, candidates)
-                return PendingRoute(self._build_route(views, request, scopes))
+                similarities = profiles.candidates.create_similarities()
+                decisions = explain_routing(candidates, similarities, candidates.included) if request.explain else []
+                return PendingRoute(self._build_route(views, request, scopes, decisions))
         choice = _RoutingChoice(profiles, candidates, models, top_n)
         return PendingRoute(
             None, self.search_run.start_background(self._choose_route(choice, request, queries, scopes)), top_n
@@ -198,7 +200,7 @@ class Router:
         with self.search_run.time_step("route"):
             similarities = await self._compute_similarities(choice.profiles, candidates, query_vectors)
             chosen = select_top_n(candidates, similarities, top_n=top_n)
-            decisions = explain_routing(candidates, similarities, chosen) if request.explain else []
+            decisions = explain_routing(candidates, similarities, chosen, has_rejected=request.explain)
         async with self.db.transaction(allow_generic_plans=True) as session:
             views = await self._load_views(session, chosen, candidates)
         return self._build_route(views, request, scopes, decisions)
@@ -231,6 +233,17 @@ class Router:
         if has_more:
             self.search_run.warn(KNOWLEDGE_BASE_LIMIT_REACHED)
         return views
+
+    def _build_unrouted(
+        self, views: Sequence[KnowledgeBaseView], request: SearchRequest, scopes: Sequence[UUID]
+    ) -> Route:
+        """Build the route of a search in which there is nothing to choose."""
+        reason: RoutingReason = "all_searched" if request.knowledge_bases is None else "named"
+        decisions = [
+            RoutingDecision(view.row.id, view.row.name, True, reason, weight=view.row.routing.get("scale", 1.0))
+            for view in views
+        ]
+        return self._build_route(views, request, scopes, decisions if request.explain else [])
 
     def _build_route(
         self,

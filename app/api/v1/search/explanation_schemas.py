@@ -112,7 +112,8 @@ class RoutingDecisionOut(BaseModel):
         description="`best` or `less_similar`: the score decided. The other reasons do not depend on the score. "
         "`always`: the routing settings say so. `own_documents`: it has documents of the user or the chat. "
         "`no_profile`: its contents are not profiled yet. `not_compared`: too few knowledge bases have its embedding "
-        "model, or the model does not answer.",
+        "model, or the model does not answer. `named`: the search or the agent names it, and nothing had to be "
+        "chosen. `all_searched`: all knowledge bases of the key were searched.",
         examples=["best"],
     )
     score: float | None = Field(

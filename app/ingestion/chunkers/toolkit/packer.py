@@ -70,13 +70,13 @@ def pack_regions(
     Raises:
         IngestionError: The text has more than a million sentences, rows and lines.
     """
-    max_units = _convert_limit(sizes, units_per_token)
+    max_units = _compute_limit(sizes, units_per_token)
     pieces = split_regions(tree.text, regions, max_tokens=max_units, count_tokens=count_tokens)
     packed = pack_pieces(tree.text, pieces, sizes, count_tokens, units_per_token=units_per_token)
     return build_drafts(tree, [text_range for ranges in packed for text_range in ranges])
 
 
-def _convert_limit(sizes: ChunkSizes, units_per_token: int) -> int:
+def _compute_limit(sizes: ChunkSizes, units_per_token: int) -> int:
     """Return the most units that are still ``max_tokens`` tokens when rounded down."""
     return sizes.max_tokens * units_per_token + units_per_token - 1
 
@@ -106,7 +106,7 @@ def pack_pieces(
         Range of each chunk with the repeated head of its table, for each region. Range and head together have at most
         ``sizes.max_tokens`` tokens, unless the range is a single character.
     """
-    limit = _convert_limit(sizes, units_per_token)
+    limit = _compute_limit(sizes, units_per_token)
     packed = [_PackedRegion(list(pieces), limit) for pieces in regions]
     rows, overlap = -(-count_rows(regions) // MAX_SINGLE_ROWS), sizes.overlap_tokens * units_per_token
     part_size = TablePartSize(rows, MAX_TABLE_TOKENS * units_per_token)
