@@ -223,7 +223,7 @@ def test_capabilities_list_strategies_with_options(tenant: Tenant) -> None:
     found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["strategies"]}
     assert set(found) == NAMES
     assert {name for name, one in found.items() if one["default"]} == {"hybrid"}
-    hybrid = {"fusion": "weighted", "dense_weight": None, "rrf_k": 60}
+    hybrid = {"fusion": "weighted", "dense_weight": None, "rrf_k": 60, "candidate_multiplier": None}
     options = {
         name: {option: schema["default"] for option, schema in one["options"]["properties"].items()}
         for name, one in found.items()

@@ -227,7 +227,12 @@ def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
     queries = ["garden hammer", "anchor"]
     answer = ask(corpus.tenant.admin, queries=queries, explain=True, top_k=500, filter={"odd": True})
     assert answer["explain"] == {
-        "strategy_options": {"fusion": "weighted", "dense_weight": DENSE_WEIGHT, "rrf_k": 60},
+        "strategy_options": {
+            "fusion": "weighted",
+            "dense_weight": DENSE_WEIGHT,
+            "rrf_k": 60,
+            "candidate_multiplier": None,
+        },
         "transformers": [],
         "prompts": {},
         "routing": [
@@ -254,7 +259,12 @@ def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
                 },
                 "dense_weight": DENSE_WEIGHT,
                 "strategy": "hybrid",
-                "strategy_options": {"fusion": "weighted", "dense_weight": DENSE_WEIGHT, "rrf_k": 60},
+                "strategy_options": {
+                    "fusion": "weighted",
+                    "dense_weight": DENSE_WEIGHT,
+                    "rrf_k": 60,
+                    "candidate_multiplier": None,
+                },
                 "queries": queries,
                 "transformers": [],
                 "conversation": True,

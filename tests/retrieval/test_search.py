@@ -80,9 +80,10 @@ def test_search_merges_options_of_knowledge_base(tenant: Tenant) -> None:
         found: dict[str, Any] = reply.json()["explain"]["strategy_options"]
         return found
 
-    assert options() == {"fusion": "weighted", "dense_weight": 0.9, "rrf_k": 7}
+    defaults = {"candidate_multiplier": None}
+    assert options() == defaults | {"fusion": "weighted", "dense_weight": 0.9, "rrf_k": 7}
     chosen = options(strategy_options={"dense_weight": 0.1, "fusion": "rrf"})
-    assert chosen == {"fusion": "rrf", "dense_weight": 0.1, "rrf_k": 7}
+    assert chosen == defaults | {"fusion": "rrf", "dense_weight": 0.1, "rrf_k": 7}
     assert options(strategy="dense") == {}
     kept = tenant.admin.patch("/v1/knowledge-bases/tuned", json={"retrieval": {"top_k": 3}})
     assert (kept.status_code, kept.json()["retrieval"]) == (200, own | {"top_k": 3})
@@ -94,6 +95,7 @@ def test_search_merges_options_of_knowledge_base(tenant: Tenant) -> None:
         "fusion": "weighted",
         "dense_weight": get_search_defaults(DEFAULT_MODEL).dense_weight,
         "rrf_k": 60,
+        "candidate_multiplier": None,
     }
 
 

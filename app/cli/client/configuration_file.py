@@ -12,6 +12,8 @@ from yaml.constructor import ConstructorError
 
 from app.api.v1.agents.agents import AgentBindingRequest
 from app.api.v1.knowledge_bases.knowledge_base_schemas import KnowledgeBaseCreate
+from app.api.v1.knowledge_bases.retrieval_settings import RetrievalSettingsRequest
+from app.api.v1.option_aliases import translate_aliases
 from app.errors import InvalidInputError
 
 SECTIONS = ("knowledge_bases", "agents")
@@ -94,7 +96,17 @@ def parse_configuration(content: Any) -> Configuration:
         json.dumps(sections, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as exc:
         raise InvalidConfiguration(f"The file has a value that JSON cannot have: {exc}") from exc
-    return Configuration(**sections)
+    return Configuration(
+        {name: _translate_knowledge_base(fields) for name, fields in sections["knowledge_bases"].items()},
+        {agent_id: translate_aliases(fields, AgentBindingRequest) for agent_id, fields in sections["agents"].items()},
+    )
+
+
+def _translate_knowledge_base(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a knowledge base with Carrel's names in place of those of other systems."""
+    if not isinstance(fields.get("retrieval"), dict):
+        return dict(fields)
+    return {**fields, "retrieval": translate_aliases(fields["retrieval"], RetrievalSettingsRequest)}
 
 
 def _list_knowledge_base_faults(section: Mapping[str, Any]) -> Iterator[str]:

@@ -98,6 +98,11 @@ class HybridRetriever:
         expansion = self.expansion and self.expansion.limit_characters(limit)
         return replace(self, top_k=limit, requested_top_k=self.requested_top_k or self.top_k, expansion=expansion)
 
+    def with_candidates(self, multiplier: int) -> Self:
+        """Return a copy whose retrievers return at least ``multiplier`` rows for each hit that the caller gets."""
+        wanted = min(multiplier * (self.requested_top_k or self.top_k), MAX_RETRIEVER_CANDIDATES)
+        return replace(self, retriever_candidates=max(self.retriever_candidates, wanted))
+
     async def retrieve(
         self, calls: Sequence[RetrieverQuery], ranker: ListRanker, *, extra_positions: frozenset[int] = frozenset()
     ) -> list[Hit]:

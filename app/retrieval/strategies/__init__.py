@@ -20,7 +20,7 @@ logger = get_logger(__name__)
 
 DEFAULT_STRATEGY = "hybrid"
 # Aliases that requests may use. Responses and stored settings contain the name on the right.
-STRATEGY_ALIASES = {"simple": "dense"}
+STRATEGY_ALIASES = {"simple": "dense", "similarity": "dense"}
 STRATEGIES: dict[str, Strategy[Any]] = {
     module.STRATEGY.name: module.STRATEGY for module in (hybrid, dense, lexical, multi_query, hyde, graph_rag)
 }

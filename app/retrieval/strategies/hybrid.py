@@ -27,6 +27,13 @@ class HybridOptions(BaseModel, extra="forbid"):
         "embedding model of each knowledge base, which `embedding_models` of `GET /v1/capabilities` has.",
     )
     rrf_k: int = Field(60, ge=1, le=1000, description="The constant of reciprocal rank fusion.")
+    candidate_multiplier: int | None = Field(
+        None,
+        ge=1,
+        le=100,
+        description="Each retriever returns at least `top_k` times this number of chunks to the fusion, at most 1,000. "
+        "Null for the number of the service, which is also the minimum.",
+    )
 
 
 async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
@@ -39,6 +46,8 @@ async def run(context: SearchContext, options: HybridOptions) -> list[Hit]:
     Returns:
         The best hits, at most ``context.retriever.top_k``, best first.
     """
+    if options.candidate_multiplier is not None:
+        context = context.with_candidates(options.candidate_multiplier)
     return await context.find(lambda results: fuse(results, options), cosines=options.fusion == "weighted")
 
 

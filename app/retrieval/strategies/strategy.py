@@ -121,6 +121,14 @@ class SearchContext:
         """
         return replace(self, retriever=self.retriever.with_limit(max(limit, self.retriever.top_k)))
 
+    def with_candidates(self, multiplier: int) -> Self:
+        """Return a copy whose retrievers return more rows to ``rank``.
+
+        Args:
+            multiplier: Minimum number of rows for each hit that the caller wants.
+        """
+        return replace(self, retriever=self.retriever.with_candidates(multiplier))
+
     async def find(
         self,
         rank: Callable[[RetrieverResults], RankedKeys],

@@ -1,6 +1,6 @@
 """Capabilities of the service, collected from its registries."""
 
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
@@ -53,6 +53,15 @@ class ExtractorOut(BaseModel):
     )
 
 
+class TransformerOut(ComponentOut):
+    """Transformer."""
+
+    phase: Literal["rewrite", "fan_out"] = Field(
+        description="`rewrite`: changes the queries. `fan_out`: adds queries, after all transformers that rewrite.",
+        examples=["rewrite"],
+    )
+
+
 class SearchDefaultsOut(BaseModel):
     """Defaults of searches and of new knowledge bases with an embedding model."""
 
@@ -95,7 +104,7 @@ class CapabilitiesOut(BaseModel):
     ocr: OcrOut = Field(description="OCR of images and scans.")
     chunkers: list[ComponentOut] = Field(description="Chunkers for `chunking.strategy`.")
     strategies: list[ComponentOut] = Field(description="Strategies for searches.")
-    transformers: list[ComponentOut] = Field(description="Transformers for searches.")
+    transformers: list[TransformerOut] = Field(description="Transformers for searches.")
     extractors: list[ExtractorOut] = Field(
         description="Installed extractors of plugins, for `graph.extractors` of a knowledge base. The extraction "
         "without a model is always used."
@@ -161,13 +170,14 @@ def _list_strategies() -> list[ComponentOut]:
     ]
 
 
-def _list_transformers() -> list[ComponentOut]:
+def _list_transformers() -> list[TransformerOut]:
     return [
-        ComponentOut(
+        TransformerOut(
             name=transformer.name,
             description=transformer.description,
             options=transformer.options.model_json_schema(),
             default=transformer.name == DEFAULT_TRANSFORMER,
+            phase="fan_out" if transformer.fans_out else "rewrite",
         )
         for transformer in load_transformers().values()
     ]

@@ -14,7 +14,8 @@ from app.api.http import example_values
 from app.api.http.request_models import Text
 from app.api.v1.knowledge_bases.retrieval_settings import PromptText
 from app.api.v1.knowledge_bases.transformers import TransformerConfig, TransformerConfigs, to_stored_transformers
-from app.api.v1.schemas import AgentPath, ListResponse, Options, StrictRequestModel, Time
+from app.api.v1.option_aliases import AliasedRequestModel
+from app.api.v1.schemas import AgentPath, ListResponse, Options, Time
 from app.api.v1.search.score_threshold import AUTO_DESCRIPTION, ScoreThreshold
 from app.bootstrap import TenantServices
 from app.errors import InvalidInputError
@@ -28,7 +29,7 @@ KnowledgeBaseReferences = Annotated[list[Text], Field(max_length=100)]
 _DEFAULT_SETTINGS = BindingSettings()
 
 
-class _AgentSettingsRequest(StrictRequestModel):
+class _AgentSettingsRequest(AliasedRequestModel):
     """Settings of an agent's searches. If a setting is null, the default applies."""
 
     session_scope: bool | None = Field(

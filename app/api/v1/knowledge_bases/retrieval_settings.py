@@ -7,7 +7,8 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from app.api.http.request_models import STORABLE, Text
 from app.api.v1.knowledge_bases.transformers import TransformerConfig, TransformerConfigs, to_stored_transformers
-from app.api.v1.schemas import Options, StrictRequestModel
+from app.api.v1.option_aliases import AliasedRequestModel
+from app.api.v1.schemas import Options
 from app.errors import InvalidInputError
 from app.knowledge_bases.types import Retrieval
 from app.retrieval.strategies import find_strategy, parse_strategy_options
@@ -15,7 +16,7 @@ from app.retrieval.strategies import find_strategy, parse_strategy_options
 PromptText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=4000), STORABLE]
 
 
-class RetrievalSettingsRequest(StrictRequestModel):
+class RetrievalSettingsRequest(AliasedRequestModel):
     """Default settings of searches in a knowledge base. Options of a search take precedence, key by key."""
 
     strategy: Text = Field("hybrid", description="Strategy of searches.", examples=["hybrid"])
@@ -61,7 +62,7 @@ class RetrievalSettingsRequest(StrictRequestModel):
         return Retrieval(**self.model_dump() | {"strategy": strategy.name, "transformers": transformers})
 
 
-class RetrievalSettingsUpdate(StrictRequestModel):
+class RetrievalSettingsUpdate(AliasedRequestModel):
     """Changes of search settings. Fields left out keep their values. A strategy and its options change together."""
 
     strategy: Text | None = Field(

@@ -12,7 +12,7 @@ from app.logging import get_logger
 from app.principal import Principal
 from app.retrieval.conversation import ASKING_ROLES
 from app.retrieval.routes import RoutingOptions
-from app.retrieval.strategies import find_strategy, parse_strategy_options
+from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, parse_strategy_options
 from app.retrieval.types import Hit, Message, SearchRequest
 from app.warnings import ServiceWarning, WarningCode
 
@@ -49,9 +49,10 @@ def apply_binding(
     readable_ids = filter(principal.can_access, binding.knowledge_base_ids)
     settings = binding.settings
     strategy, options, notices = _resolve_strategy(binding)
-    if request.strategy is not None or "strategy_options" in provided:
-        strategy = request.strategy or strategy
-        options = {**(options if request.strategy is None else {}), **request.strategy_options}
+    if request.strategy is not None:
+        strategy, options = request.strategy, request.strategy_options
+    elif "strategy_options" in provided and strategy in (None, settings.strategy):  # not those of a missing strategy
+        options = {**options, **request.strategy_options}
     top_k = request.top_k or settings.top_k or default_top_k
     routing = None if settings.route_top_n is None else RoutingOptions(settings.route_top_n)
     timeout_seconds = request.timeout_seconds if "timeout_seconds" in provided else settings.timeout_seconds
@@ -109,11 +110,17 @@ def _resolve_strategy(binding: BoundAgent) -> tuple[str | None, Mapping[str, Any
     if name is None:
         return None, {}, []
     try:
-        parse_strategy_options(find_strategy(name, loc=()), options, loc=())
+        strategy = find_strategy(name, loc=())
     except InvalidInputError:
         logger.warning("agent_search.strategy_unknown", agent=encode_id("bnd", binding.id), strategy=name)
-        message = f"The strategy {name!r} of the agent is not installed or has other options, so it was not used."
-        return None, {}, [ServiceWarning(WarningCode.STRATEGY_UNAVAILABLE, message)]
+        message = f"The strategy {name!r} of the agent is not installed, so {DEFAULT_STRATEGY} was used instead."
+        return DEFAULT_STRATEGY, {}, [ServiceWarning(WarningCode.STRATEGY_UNAVAILABLE, message)]
+    try:
+        parse_strategy_options(strategy, options, loc=())
+    except InvalidInputError:
+        logger.warning("agent_search.strategy_options_unknown", agent=encode_id("bnd", binding.id), strategy=name)
+        message = f"The options of the strategy {name!r} of the agent are no longer valid and were ignored."
+        return name, {}, [ServiceWarning(WarningCode.STRATEGY_OPTIONS_IGNORED, message)]
     return name, options, []
 
 

@@ -13,6 +13,7 @@ from app.api.http.request_models import Text
 from app.api.http.search_quota import search_with_quota
 from app.api.v1.knowledge_bases.routing import ROUTING_DESCRIPTION, RoutingRequest, to_routing
 from app.api.v1.knowledge_bases.transformers import TransformerConfigs, to_named_transformers
+from app.api.v1.option_aliases import AliasedRequestModel
 from app.api.v1.schemas import Options, ScopeId, StrictRequestModel
 from app.api.v1.search.messages import MessageRequest
 from app.api.v1.search.score_threshold import AUTO_DESCRIPTION, ScoreThreshold
@@ -77,7 +78,7 @@ class ExpandOptions(StrictRequestModel):
     )
 
 
-class KnowledgeBaseSearchRequest(StrictRequestModel):
+class KnowledgeBaseSearchRequest(AliasedRequestModel):
     """Search in one knowledge base. One of ``query``, ``queries`` and ``messages`` is required."""
 
     model_config = ConfigDict(
