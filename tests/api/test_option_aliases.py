@@ -180,8 +180,8 @@ async def read_stored(tenant: Tenant, kb_id: str) -> dict[str, Any]:
 
 async def test_knowledge_base_stores_main_names(service: Service, tenant: Tenant) -> None:
     given = {
-        "method": "hybrid", "k": 7, "query_transformers": ["decompose"], "similarity": "cosine", "sparse_encoder": "bm25",
-        "strategy_options": {"fusion": "linear", "sparse_weight": 0.4},
+        "method": "hybrid", "k": 7, "query_transformers": ["decompose"], "similarity": "cosine",
+        "sparse_encoder": "bm25", "strategy_options": {"fusion": "linear", "sparse_weight": 0.4},
     }  # fmt: skip
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "ported", "retrieval": given})
     assert made.status_code == 201, made.text
@@ -287,6 +287,23 @@ def test_options_of_plugin_strategy_are_no_aliases(plugins: Plugins, filled: Ten
         assert shown(filled, strategy="hybrid", strategy_options={"sparse_weight": 0.25})[1]["dense_weight"] == 0.75
     finally:
         load_strategies.cache_clear()
+
+
+def test_candidate_multiplier_raises_candidates_of_retrievers(tenant: Tenant) -> None:
+    """Rank by words alone. Both retrievers know all results only if each returns more than the default of 100."""
+    chunks = [{"text": f"The harbor has berth {number} and {'a crane ' * (number % 7)}"} for number in range(160)]
+    made = tenant.admin.post(f"{KB}/documents", params={"wait": 60}, json={"title": "Berths", "chunks": chunks})
+    assert made.json()["status"] == "ready", made.text
+
+    def count_known_to_both(**options: Any) -> int:
+        options = {"fusion": "rrf", "dense_weight": 0, **options}
+        hits = search(tenant, query="harbor", top_k=60, strategy_options=options)["results"]
+        assert len(hits) == 60
+        return sum({rank["retriever"] for rank in hit["ranks"]} == {"dense", "lexical"} for hit in hits)
+
+    assert count_known_to_both() < 60
+    assert count_known_to_both(candidate_multiplier=1) == count_known_to_both()
+    assert count_known_to_both(lane_multiplier=3) == 60
 
 
 def test_candidate_multiplier_limits_are_checked(filled: Tenant) -> None:

@@ -80,6 +80,39 @@ def test_apply_creates_everything_and_same_file_changes_nothing(
     assert carrel("apply", file, "--check") == "No changes: the service agrees with the file.\n"
 
 
+def test_apply_takes_names_of_other_systems(
+    carrel: Callable[..., Any], tenant: Tenant, write: Callable[[str], str]
+) -> None:
+    file = write("""
+knowledge_bases:
+  handbook:
+    retrieval: {strategy: hybrid, k: 7, query_transformers: [decompose], strategy_options: {sparse_weight: 0.4}}
+  faq: {}
+agents:
+  agt_desk:
+    knowledge_bases: [handbook]
+    strategy: hybrid
+    fusion: linear
+    sparse_encoder: bm25
+    retrieval_timeout: 4
+""")
+    checked = carrel("apply", file, "--check", "--json", status=1)
+    (shown,) = (one["body"]["retrieval"] for one in checked["changes"] if one["name"] == "handbook")
+    assert (shown["top_k"], shown["strategy_options"]) == (7, {"dense_weight": 0.6})
+    assert carrel("apply", file, "--yes", "--json")["applied"] == 3
+    agent = tenant.admin.get("/v1/agents/agt_desk").json()
+    assert (agent["strategy_options"], agent["timeout_seconds"]) == ({"fusion": "weighted"}, 4.0)
+    assert carrel("apply", file, "--yes", "--json") == {"changes": [], "applied": 0}
+    exported = carrel("export", "--config")
+    assert "dense_weight: 0.6" in exported
+    assert "sparse_weight" not in exported
+    change = "knowledge_bases: {handbook: {retrieval: {strategy: hybrid, sparse_weight: 0.9}}}"
+    (changed,) = carrel("apply", write(change), "--yes", "--json")["changes"]
+    assert changed["body"]["retrieval"]["strategy_options"] == {"dense_weight": 0.1}
+    refused = carrel("apply", write("agents: {a: {knowledge_bases: [faq], similarity: l2}}"), "--check", status=2)
+    assert "agents.a.similarity: Carrel has no such similarity: use one of cosine" in refused
+
+
 def test_apply_changes_named_fields_alone(
     carrel: Callable[..., Any], tenant: Tenant, write: Callable[[str], str]
 ) -> None:

@@ -96,11 +96,11 @@ class _Translation:
         self.faults: list[InitErrorDetails] = []
 
     def replace_field(self, alias: OptionAlias) -> None:
-        """Replace an alias that stands among the fields."""
+        """Replace an alias among the fields."""
         self._replace(alias, self.fields, ())
 
     def replace_option(self, alias: OptionAlias) -> None:
-        """Replace an alias that stands within ``strategy_options``."""
+        """Replace an alias within ``strategy_options``."""
         options = dict(self.fields[OPTIONS_FIELD])
         self.fields[OPTIONS_FIELD] = options
         self._replace(alias, options, (OPTIONS_FIELD,))

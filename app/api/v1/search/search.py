@@ -131,8 +131,8 @@ class KnowledgeBaseSearchRequest(AliasedRequestModel):
     )
     strategy: Text | None = Field(
         None,
-        description="Strategy: `hybrid`, `dense` (alias `simple`), `lexical`, `multi_query`, `hyde`, or one of a "
-        "plugin. Default: that of the knowledge base, else `hybrid`.",
+        description="Strategy: `hybrid`, `dense` (aliases `simple`, `similarity`), `lexical`, `multi_query`, `hyde`, "
+        "or one of a plugin. Default: that of the knowledge base, else `hybrid`.",
         examples=["hybrid"],
     )
     strategy_options: Options = Field(
