@@ -54,10 +54,10 @@ class OptionAlias:
             return round(1 - value, 12)
         if not self.values:
             return value
-        known = self.values.get(value.lower()) if isinstance(value, str) else None
-        if known is None and not self.has_other_values:
+        translated = self.values.get(value.lower()) if isinstance(value, str) else None
+        if translated is None and not self.has_other_values:
             raise ValueError(f"Carrel has no such {self.name}: use one of {', '.join(self.values)}")
-        return value if known is None else known
+        return value if translated is None else translated
 
 
 ALIASES = (
