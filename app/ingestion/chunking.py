@@ -11,8 +11,11 @@ from pydantic import BaseModel, ValidationError
 from app.errors import AppError
 from app.inference.embedding import Embedder, Vectors
 from app.ingestion.chunkers import ChunkerOutput, ChunkerSpec, ChunkSizes, ChunkTools
-from app.ingestion.chunkers.registry import load_chunkers
+from app.ingestion.chunkers.registry import build_request_options, load_chunkers
+from app.ingestion.chunkers.spec import PAGES_OPTION
 from app.ingestion.chunkers.toolkit.chunk_validation import validate_chunks
+from app.ingestion.chunkers.toolkit.page_parts import divide_at_pages
+from app.ingestion.chunkers.toolkit.regions import has_page_regions
 from app.ingestion.chunkers.toolkit.table_parts import list_table_warnings
 from app.ingestion.title_limits import limit_section_titles
 from app.ingestion.tree import add_sentences, add_topics
@@ -93,8 +96,12 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
         raise ChunkerFailed(
             f"The chunker {chunking.strategy!r} is not installed. Install its plugin, or choose another chunker."
         )
+    values = dict(chunking.options)
+    divides_pages = PAGES_OPTION not in spec.options.model_fields and has_page_regions(
+        tree.root, values.pop(PAGES_OPTION, None)
+    )
     try:
-        options = spec.options.model_validate(chunking.options)
+        options = spec.options.model_validate(values)
     except ValidationError as exc:
         raise ChunkerFailed(
             f"The stored options of the chunker {spec.name!r} are invalid. Change the chunking of the knowledge base."
@@ -108,12 +115,22 @@ def chunk_document(tree: DocumentTree, chunking: Chunking, tools: ChunkTools) ->
     if len(output.drafts) > MAX_CHUNKS:
         raise TooManyChunks
     add_topics(tree, output.topics)
-    token_counts = tools.count_tokens([draft.content for draft in output.drafts])
-    validate_chunks(tree, output.drafts, token_counts, max_tokens=tools.max_tokens)
-    tree.warnings.extend(list_table_warnings(tree, output.drafts))
-    drafts, warnings = limit_section_titles(output.drafts, len(tree.text))
+    drafts, token_counts = output.drafts, _validate_drafts(tree, output.drafts, tools)
+    if divides_pages and (divided := divide_at_pages(tree, drafts)) != drafts:
+        drafts, token_counts = divided, _validate_drafts(tree, divided, tools)
+    tree.warnings.extend(list_table_warnings(tree, drafts))
+    drafts, warnings = limit_section_titles(drafts, len(tree.text))
     tree.warnings.extend(warnings)
     return drafts, token_counts
+
+
+def _validate_drafts(tree: DocumentTree, drafts: Sequence[ChunkDraft], tools: ChunkTools) -> list[int]:
+    """Check the chunks, and return their numbers of tokens. Raises ChunkerFailed, TooManyChunks."""
+    if len(drafts) > MAX_CHUNKS:
+        raise TooManyChunks
+    token_counts = tools.count_tokens([draft.content for draft in drafts])
+    validate_chunks(tree, drafts, token_counts, max_tokens=tools.max_tokens)
+    return token_counts
 
 
 def _run_chunker(
@@ -162,7 +179,7 @@ def parse_chunker_options(strategy: str, options: Mapping[str, Any], *, loc: tup
     spec: ChunkerSpec[Any] | None = load_chunkers().get(strategy)
     if spec is None:
         return dict(options)
-    parsed: BaseModel = parse_options(spec.options, options, loc=loc)
+    parsed: BaseModel = parse_options(build_request_options(spec.options), options, loc=loc)
     values = parsed.model_dump()
     # Without a value, the document decides.
-    return {name: value for name, value in values.items() if (name, value) != ("pages", None)}
+    return {name: value for name, value in values.items() if (name, value) != (PAGES_OPTION, None)}

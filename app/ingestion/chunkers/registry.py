@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from functools import cache
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, create_model
 
 from app.ingestion.chunkers import CHUNKERS, ChunkerSpec
+from app.ingestion.chunkers.spec import PAGES_OPTION, PageOptions
 from app.plugins import CHUNKERS as GROUP
 from app.plugins import InvalidPlugin, merge_plugins
 
@@ -21,6 +23,21 @@ def load_chunkers() -> Mapping[str, ChunkerSpec[Any]]:
     return merge_plugins(GROUP, CHUNKERS, _validate_entry)
 
 
+def build_request_options(options: type[BaseModel]) -> type[BaseModel]:
+    """Build the model of the options that requests may have for a chunker.
+
+    Args:
+        options: Options of the chunker.
+
+    Returns:
+        The options and ``pages``, which every chunker has. A chunker that declares ``pages`` applies it by itself.
+    """
+    if PAGES_OPTION in options.model_fields:
+        return options
+    field = copy(PageOptions.model_fields[PAGES_OPTION])
+    return create_model(options.__name__, __base__=options, __doc__=options.__doc__, pages=(bool | None, field))
+
+
 def _validate_entry(
     _entry: EntryPoint, spec: Any, _existing: Mapping[str, ChunkerSpec[Any]]
 ) -> dict[str, ChunkerSpec[Any]]:
@@ -30,4 +47,5 @@ def _validate_entry(
         raise InvalidPlugin("The name of a chunker must be small letters, digits, _ and -, and begin with a letter.")
     if not (isinstance(spec.options, type) and issubclass(spec.options, BaseModel) and callable(spec.chunk)):
         raise InvalidPlugin("A ChunkerSpec must have a Pydantic model as options and a function as chunk.")
+    build_request_options(spec.options)  # fails for a model that takes no further field
     return {spec.name: spec}

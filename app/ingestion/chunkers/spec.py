@@ -12,6 +12,7 @@ from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
 
 MIN_TOKENS = 16
 MAX_TOKENS = 8192
+PAGES_OPTION = "pages"
 
 TokenCounter = Callable[[Sequence[str]], list[int]]
 """Function that returns the number of tokens of each text."""
@@ -76,7 +77,7 @@ class NoChunkerOptions(BaseModel, extra="forbid"):
 
 
 class PageOptions(BaseModel, extra="forbid"):
-    """Option of every built-in chunker: whether chunks may cross pages."""
+    """Option of every chunker: whether chunks may cross pages."""
 
     pages: bool | None = Field(
         None,

@@ -7,6 +7,9 @@ import pytest
 
 from app.errors import InvalidInputError
 from app.ingestion.chunkers import CHUNKERS, ChunkSizes, ChunkTools
+from app.ingestion.chunkers.toolkit.chunk_validation import validate_chunks
+from app.ingestion.chunkers.toolkit.drafts import build_drafts
+from app.ingestion.chunkers.toolkit.page_parts import divide_at_pages
 from app.ingestion.chunking import parse_chunker_options
 from app.ingestion.tree import add_sentences, build_tree
 from app.ingestion.types import Block, BlockKind, ChunkDraft, ParsedDocument
@@ -85,3 +88,40 @@ def test_option_is_accepted_by_every_chunker_and_checked(name: str) -> None:
     for wrong in ("page", 7, "", 1.5):
         with pytest.raises(InvalidInputError):
             parse_chunker_options(name, {"pages": wrong}, loc=("options",))
+
+
+def divide(blocks: list[Block], *ranges: tuple[int, int]) -> list[tuple[str, int | None]]:
+    """Return text and page of the chunks that the division of these ranges gives, after their validation."""
+    tree = build_tree(ParsedDocument(blocks))
+    drafts = build_drafts(tree, [(start, min(end, len(tree.text))) for start, end in ranges])
+    parts = divide_at_pages(tree, drafts)
+    validate_chunks(tree, parts, count([part.text for part in parts]), max_tokens=1000)
+    assert not crosses(parts)
+    return [(part.text, part.page) for part in parts]
+
+
+def test_divide_at_pages_cuts_chunk_at_each_page() -> None:
+    blocks = [Block(BlockKind.PARAGRAPH, f"Text {page}.", page=page) for page in (1, 1, 2, 3)]
+    assert divide(blocks, (0, 1000)) == [("Text 1.\n\nText 1.", 1), ("Text 2.", 2), ("Text 3.", 3)]
+    assert divide(blocks, (5, 20), (20, 33)) == [("1.\n\nText 1.", 1), ("Te", 2), ("xt 2.", 2), ("Text 3", 3)]
+
+
+def test_divide_at_pages_drops_parts_that_other_chunks_contain() -> None:
+    blocks = [Block(BlockKind.PARAGRAPH, f"Text {page}.", page=page) for page in (1, 2, 3)]
+    assert divide(blocks, (0, 16), (9, 25)) == [("Text 1.", 1), ("Text 2.", 2), ("Text 3.", 3)]
+    assert divide(blocks, (0, 12), (5, 25)) == [("Text 1.", 1), ("Text 2.", 2), ("Text 3.", 3)]
+    assert divide(blocks, (0, 7), (0, 16)) == [("Text 1.", 1), ("Text 2.", 2)]
+
+
+def test_divide_at_pages_leaves_out_headings_alone() -> None:
+    heading = Block(BlockKind.HEADING, "Birds", level=1, page=1)
+    body = [Block(BlockKind.PARAGRAPH, f"Text {page}.", page=page) for page in (2, 3)]
+    assert divide([heading, *body], (0, 1000)) == [("Text 2.", 2), ("Text 3.", 3)]
+    titles = [Block(BlockKind.HEADING, f"Title {page}", level=page, page=page) for page in (1, 2)]
+    assert divide(titles, (0, 1000)) == [("Title 1", 1), ("Title 2", 2)]
+
+
+def test_divide_at_pages_keeps_chunks_on_one_page_and_without_pages() -> None:
+    tree = build_tree(ParsedDocument([Block(BlockKind.PARAGRAPH, "A heron."), Block(BlockKind.PARAGRAPH, "A newt.")]))
+    drafts = build_drafts(tree, [(0, 8), (0, len(tree.text))])
+    assert divide_at_pages(tree, drafts) == drafts

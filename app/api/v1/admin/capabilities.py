@@ -12,7 +12,7 @@ from app.bootstrap import Resources
 from app.inference.embedding import Embedder
 from app.inference.embedding.search_defaults import get_search_defaults
 from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
-from app.ingestion.chunkers.registry import load_chunkers
+from app.ingestion.chunkers.registry import build_request_options, load_chunkers
 from app.ingestion.parsers.registry import load_installed_parsers
 from app.ingestion.parsers.toolkit.tessdata import find_language_data
 from app.knowledge_bases.index_settings import resolve_chunking
@@ -142,7 +142,7 @@ class CapabilitiesOut(BaseModel):
 def _build_chunking_schema(chunker: ChunkerSpec[Any]) -> dict[str, Any]:
     schema = ChunkingRequest.model_json_schema()
     del schema["properties"]["strategy"]
-    schema["properties"]["options"] = chunker.options.model_json_schema()
+    schema["properties"]["options"] = build_request_options(chunker.options).model_json_schema()
     return schema
 
 
