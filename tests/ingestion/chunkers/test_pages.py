@@ -121,7 +121,7 @@ def test_divide_at_pages_leaves_out_headings_alone() -> None:
     assert divide(titles, (0, 1000)) == [("Title 1", 1), ("Title 2", 2)]
 
 
-def test_divide_at_pages_keeps_chunks_on_one_page_and_without_pages() -> None:
+def test_divide_at_pages_chunks_on_one_page_are_unchanged() -> None:
     tree = build_tree(ParsedDocument([Block(BlockKind.PARAGRAPH, "A heron."), Block(BlockKind.PARAGRAPH, "A newt.")]))
     drafts = build_drafts(tree, [(0, 8), (0, len(tree.text))])
     assert divide_at_pages(tree, drafts) == drafts
