@@ -48,7 +48,7 @@ def _divide(tree: DocumentTree, leaves: LeafIndex, draft: ChunkDraft) -> list[_P
     if len(pages) < 2:
         return [_PagePart(draft, is_divided=False)]
     bodies = [page for page in pages if any(leaf.block is not BlockKind.HEADING for leaf in page)]
-    ranges = [_intersect(page, draft) for page in bodies or pages]
+    ranges = [_limit_range(page, draft) for page in bodies or pages]
     return [
         _PagePart(_build_part(draft, part), is_divided=True)
         for part in build_drafts(tree, ranges, leaves)
@@ -56,7 +56,7 @@ def _divide(tree: DocumentTree, leaves: LeafIndex, draft: ChunkDraft) -> list[_P
     ]
 
 
-def _intersect(leaves: Sequence[TreeNode], draft: ChunkDraft) -> tuple[int, int]:
+def _limit_range(leaves: Sequence[TreeNode], draft: ChunkDraft) -> tuple[int, int]:
     """Return the range of a chunk within the paragraphs of one page."""
     return max(draft.start, leaves[0].start), min(draft.end, leaves[-1].end)
 
