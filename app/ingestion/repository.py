@@ -1,7 +1,7 @@
 """Store the nodes, chunks and search rows of a document in one transaction."""
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
@@ -25,7 +25,8 @@ from app.inference.embedding import Vectors
 from app.ingestion.injection_flags import detect_prompt_injection
 from app.ingestion.term_vector import TermVector
 from app.ingestion.tree import walk_nodes
-from app.ingestion.types import ChunkDraft, DocumentTree, LineLayout, TreeNode
+from app.ingestion.tree_columns import build_node_params, build_page_params, format_array
+from app.ingestion.types import ChunkDraft, DocumentTree, TreeNode
 from app.lexical.weights import LexicalEntry, recompute_entry_weights
 from app.warnings import ServiceWarning
 
@@ -131,10 +132,11 @@ class IngestionRepository:
                 await self.session.fetch_rows(delete_statement, {**values, "ds": [document.id]})
         nodes = list(walk_nodes(indexed.tree.root))
         node_ids = {node.path: build_node_id(document.id, document.version, node.path) for node in nodes}
-        tree_params = {**values, **_to_node_params(nodes, node_ids), "content": indexed.tree.text}
+        tree_params = {**values, **build_node_params(nodes, node_ids), "content": indexed.tree.text}
+        tree_params["source_map"] = indexed.tree.source_map and indexed.tree.source_map.to_stored()
         await self.session.fetch_rows(_INSERT_TREE, tree_params)
         if indexed.tree.line_layouts:
-            await self.session.fetch_rows(_INSERT_PAGES, {**values, **_to_page_params(indexed.tree.line_layouts)})
+            await self.session.fetch_rows(_INSERT_PAGES, {**values, **build_page_params(indexed.tree.line_layouts)})
         chunk_metadata = [
             _encode_json(build_document_filter_metadata(document, draft.metadata)) if draft.metadata else None
             for draft in indexed.drafts
@@ -209,37 +211,9 @@ class IngestionRepository:
             node_ids: Ids of the nodes, by their path.
             last_ordinal: Highest ordinal of the stored nodes.
         """
-        params = _to_node_params(nodes, node_ids)
+        params = build_node_params(nodes, node_ids)
         params["ordinals"] = [last_ordinal + 1 + ordinal for ordinal in params["ordinals"]]
         await self.session.fetch_rows(_ADD_NODES, {"t": self.tenant_id, "d": document_id, **params})
-
-
-def _to_node_params(nodes: Sequence[TreeNode], node_ids: Mapping[tuple[int, ...], UUID]) -> dict[str, Any]:
-    return {
-        "ids": [node_ids[node.path] for node in nodes],
-        "parents": [node_ids[node.path[:-1]] if node.path else None for node in nodes],
-        "ordinals": list(range(len(nodes))),
-        "kinds": [node.kind.value for node in nodes],
-        "levels": [node.level for node in nodes],
-        "titles": [node.title for node in nodes],
-        "starts": [node.start for node in nodes],
-        "ends": [node.end for node in nodes],
-        "pages": [node.page for node in nodes],
-        "page_ends": [node.page_end for node in nodes],
-        "slides": [node.slide for node in nodes],
-        "blocks": [node.block.value if node.block else None for node in nodes],
-    }
-
-
-def _to_page_params(line_layouts: Mapping[int, LineLayout]) -> dict[str, Any]:
-    return {
-        "pages": list(line_layouts),
-        "widths": [page.width / 10 for page in line_layouts.values()],
-        "heights": [page.height / 10 for page in line_layouts.values()],
-        "starts": [_format_array(page.lines[::6]) for page in line_layouts.values()],
-        "ends": [_format_array(page.lines[1::6]) for page in line_layouts.values()],
-        "boxes": [_format_array(_extract_boxes(page.lines)) for page in line_layouts.values()],
-    }
 
 
 def _list_ordinals(drafts: Sequence[ChunkDraft], batch: slice) -> list[int]:
@@ -252,17 +226,20 @@ def _list_ordinals(drafts: Sequence[ChunkDraft], batch: slice) -> list[int]:
 
 def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
     drafts = indexed.drafts[batch]
+    source_ranges = [indexed.tree.find_source_range(draft.start, draft.end) for draft in drafts]
     return {
         "ordinals": _list_ordinals(indexed.drafts, batch),
         "contents": [draft.content for draft in drafts],
         "starts": [draft.start for draft in drafts],
         "ends": [draft.end for draft in drafts],
+        "source_starts": [source_range[0] for source_range in source_ranges],
+        "source_ends": [source_range[1] for source_range in source_ranges],
         "tokens": list(indexed.token_counts[batch]),
         "pages": [draft.page for draft in drafts],
         "page_ends": [draft.page_end for draft in drafts],
         "slides": [draft.slide for draft in drafts],
         "sections": [_encode_json(draft.section_titles) for draft in drafts],
-        "paths": [_format_array(draft.node_path) for draft in drafts],
+        "paths": [format_array(draft.node_path) for draft in drafts],
         "metadata": [_encode_json(dict(draft.metadata)) for draft in drafts],
         "head_lengths": [None if draft.table_head is None else len(draft.table_head) for draft in drafts],
         "provided_graphs": [
@@ -283,7 +260,7 @@ def _to_search_params(
         ],
         "lengths": [entry.length for entry in entries],
         "terms": [TermVector(entry) for entry in entries],
-        "keys": [_format_array(entry.keys) for entry in entries],
+        "keys": [format_array(entry.keys) for entry in entries],
     }
 
 
@@ -309,9 +286,9 @@ def _to_frequency_params(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
     max_weights = np.zeros(len(distinct), np.float32)
     np.maximum.at(max_weights, inverse, weights)
     return {
-        "df_keys": _format_array(distinct.tolist()),
-        "df": _format_array(df.tolist()),
-        "max_weights": _format_array(max_weights.tolist()),
+        "df_keys": format_array(distinct.tolist()),
+        "df": format_array(df.tolist()),
+        "max_weights": format_array(max_weights.tolist()),
     }
 
 
@@ -321,16 +298,6 @@ def _to_image_params(images: Mapping[int, DocumentImage], chunk_ids: Sequence[UU
         "numbers": [row.ordinal for row in images.values()],
         "types": [row.media_type for row in images.values()],
     }
-
-
-def _format_array(values: Iterable[float]) -> str:
-    """Format a Postgres array as text. The driver sends long arrays slowly, and rows of unequal length not at all."""
-    return "{" + ",".join(map(str, values)) + "}"
-
-
-def _extract_boxes(lines: Sequence[int]) -> list[int]:
-    """Return the boxes of lines: the last four of every six numbers."""
-    return [number for index, number in enumerate(lines) if index % 6 > 1]
 
 
 _DELETE_CHUNKS = parse_statement("delete from chunk where tenant_id = :t and kb_id = :kb and document_id = :d")
@@ -346,8 +313,10 @@ _ADD_NODES = parse_statement(f"{_INSERT_NODES} on conflict do nothing")
 _INSERT_TREE = parse_statement(f"""
 with nodes as ({_INSERT_NODES}
 )
-insert into document_text (tenant_id, document_id, version, content) values (:t, :d, :v, :content)
-on conflict (tenant_id, document_id) do update set version = excluded.version, content = excluded.content""")  # noqa: S608
+insert into document_text (tenant_id, document_id, version, content, source_map)
+values (:t, :d, :v, :content, :source_map)
+on conflict (tenant_id, document_id) do update
+   set version = excluded.version, content = excluded.content, source_map = excluded.source_map""")  # noqa: S608
 _INSERT_PAGES = parse_statement("""
 insert into document_page (tenant_id, document_id, page, width, height, starts, ends, boxes)
 select :t::uuid, :d::uuid, u.page, u.width, u.height, u.starts::int4[], u.ends::int4[], u.boxes::int4[]
@@ -357,18 +326,20 @@ select :t::uuid, :d::uuid, u.page, u.width, u.height, u.starts::int4[], u.ends::
 _INSERT_CHUNKS = """
 with made as (
   select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen
-    from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :tokens::int[],
-                :pages::int[], :page_ends::int[], :slides::int[], :sections::jsonb[], :paths::text[],
-                :metadata::jsonb[], :head_lengths::int[], :provided_graphs::jsonb[], :own::jsonb[], :locations::jsonb[],
-                :vectors::halfvec[], :lengths::int[], :terms::sparsevec[], :keys::text[])
-         u(id, ordinal, content, start_offset, end_offset, tokens, page, page_end, slide, sections, path, metadata,
-           head_length, provided_graph, own, place, vector, length, terms, keys)
+    from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :source_starts::int[],
+                :source_ends::int[], :tokens::int[], :pages::int[], :page_ends::int[], :slides::int[],
+                :sections::jsonb[], :paths::text[], :metadata::jsonb[], :head_lengths::int[],
+                :provided_graphs::jsonb[], :own::jsonb[], :locations::jsonb[], :vectors::halfvec[],
+                :lengths::int[], :terms::sparsevec[], :keys::text[])
+         u(id, ordinal, content, start_offset, end_offset, source_start, source_end, tokens, page, page_end, slide,
+           sections, path, metadata, head_length, provided_graph, own, place, vector, length, terms, keys)
 ), chunks as (
   insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
-                     token_count, page, page_end, slide, section_titles, node_path, metadata, table_head_length,
-                     provided_graph)
-  select :t::uuid, :kb::uuid, :i::uuid, :d::uuid, :v::int, id, ordinal, content, start_offset, end_offset, tokens,
-         page, page_end, slide, sections, path::int4[], metadata, head_length, provided_graph from made
+                     source_start, source_end, token_count, page, page_end, slide, section_titles, node_path,
+                     metadata, table_head_length, provided_graph)
+  select :t::uuid, :kb::uuid, :i::uuid, :d::uuid, :v::int, id, ordinal, content, start_offset, end_offset,
+         source_start, source_end, tokens, page, page_end, slide, sections, path::int4[], metadata, head_length,
+         provided_graph from made
 ), dense as (
   insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
   select :t::uuid, :i::uuid, :dim::int, :scope::uuid, id, seen, vector from made where vector is not null

@@ -98,11 +98,15 @@ def _select_innermost(titles: Sequence[str], share: int) -> tuple[str, ...]:
 def _split_heading(block: Block) -> Iterator[Block]:
     title, remainder = split_title(block.text)
     remainder_start = len(block.text) - len(remainder)
-    line_layout = block.line_layout
-    yield replace(block, text=title, line_layout=line_layout and _slice_lines(line_layout, 0, len(title)))
+    yield _cut_block(block, 0, len(title))
     if remainder:
-        line_layout = line_layout and _slice_lines(line_layout, remainder_start, len(block.text))
-        yield replace(block, kind=BlockKind.PARAGRAPH, text=remainder, level=0, line_layout=line_layout)
+        yield replace(_cut_block(block, remainder_start, len(block.text)), kind=BlockKind.PARAGRAPH, level=0)
+
+
+def _cut_block(block: Block, start: int, end: int) -> Block:
+    line_layout = block.line_layout and _slice_lines(block.line_layout, start, end)
+    source_map = block.source_map and block.source_map.slice(start, end)
+    return replace(block, text=block.text[start:end], line_layout=line_layout, source_map=source_map)
 
 
 def _slice_lines(line_layout: LineLayout, begin: int, end: int) -> LineLayout | None:

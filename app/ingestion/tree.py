@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from app.documents.source_map import UNKNOWN, SourceMap, SourceSegment
 from app.ingestion.title_limits import MAX_TITLE_CHARACTERS, list_title_warnings, split_headings, split_title
 from app.ingestion.types import (
     MAX_NODES,
@@ -73,7 +74,21 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
         position = end + len(SEPARATOR)
     _assign_paths(root)
     warnings = list_title_warnings(parsed.title, parsed.blocks)
-    return DocumentTree(SEPARATOR.join(block.text for block in blocks), root, line_layouts, warnings)
+    text = SEPARATOR.join(block.text for block in blocks)
+    return DocumentTree(text, root, line_layouts, warnings, _join_source_maps(blocks))
+
+
+def _join_source_maps(blocks: Sequence[Block]) -> SourceMap | None:
+    """Return the positions of all blocks, as ranges of the stored text; None if no block has a position."""
+    if all(block.source_map is None for block in blocks):
+        return None
+    segments: list[SourceSegment] = []
+    position = 0
+    for block in blocks:
+        block_segments = block.source_map or [SourceSegment(0, len(block.text), 0, UNKNOWN)]
+        segments += (segment._replace(start=segment.start + position) for segment in block_segments)
+        position += len(block.text) + len(SEPARATOR)
+    return SourceMap.from_segments(segments)
 
 
 def add_sentences(tree: DocumentTree) -> None:

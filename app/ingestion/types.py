@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from app.documents.provided_graph import NO_PROVIDED_GRAPH, ProvidedGraph
+from app.documents.source_map import SourceMap
 from app.errors import AppError
 from app.warnings import ServiceWarning
 
@@ -71,6 +72,7 @@ class Block:
         sheet: Sheet number from 1; None if the format has no sheets.
         image_index: Index of an image in ``ParsedDocument.images``; None for any other kind.
         line_layout: Position of the lines on the page; PDF files only.
+        source_map: Position of the text in the file; None if it is not known.
     """
 
     kind: BlockKind
@@ -81,6 +83,7 @@ class Block:
     sheet: int | None = None
     image_index: int | None = None
     line_layout: LineLayout | None = None
+    source_map: SourceMap | None = None
 
     @property
     def node_count(self) -> int:
@@ -188,12 +191,19 @@ class DocumentTree:
         root: Node of the whole document.
         line_layouts: Position of the lines, by page number.
         warnings: Warnings for the owner of the document.
+        source_map: Position of the text in the file; None if no position is known.
     """
 
     text: str
     root: TreeNode
     line_layouts: Mapping[int, LineLayout] = field(default_factory=dict)
     warnings: list[ServiceWarning] = field(default_factory=list)
+    source_map: SourceMap | None = None
+
+    def find_source_range(self, start: int, end: int) -> tuple[int | None, int | None]:
+        """Return the range of the file that has a part of the text; twice None if it is not known."""
+        found = None if self.source_map is None else self.source_map.find_range(start, end)
+        return (None, None) if found is None else found
 
 
 @dataclass(frozen=True, slots=True)

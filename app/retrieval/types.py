@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, Self
 from uuid import UUID
 
 from app.documents.scopes import DocumentScope
+from app.documents.source_map import SourceRange
 from app.errors import UnavailableError
 from app.graph.subgraph import Subgraph
 from app.ids import get_creation_time
@@ -163,17 +164,15 @@ class HitChunk:
         version: Version of the document.
         ordinal: Index of the chunk in its document, from 0; ``chunk_index`` in the API.
         content: Text of the chunk, with the head of a table that the chunk repeats.
-        start: First character in the stored text, as an offset in code points.
-        end: Offset behind the last character.
-        page: First page, from 1; None if the format has no pages.
-        page_end: Last page.
+        start, end: Range of the stored text, in code points.
+        page, page_end: First and last page, from 1; None if the format has no pages.
         slide: Slide number from 1; None if the format has no slides.
         section_titles: Headings above the chunk, outermost first.
         node_path: Path of the chunk's node from the root.
-        image_ordinal: Index of the image that the chunk describes; None if the chunk is text.
-        media_type: Media type of that image.
+        image_ordinal, media_type: Index and media type of the image that the chunk describes; None if it is text.
         metadata: Metadata of the document and the chunk, with reserved fields.
         table_head: Head of a table that ``content`` begins with, before a line break; None for any other chunk.
+        source_range: Range of the decoded file.
     """
 
     id: UUID
@@ -191,6 +190,7 @@ class HitChunk:
     media_type: str | None
     metadata: LazyMetadata
     table_head: str | None = None
+    source_range: SourceRange = None
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -282,12 +282,13 @@ class RetrieverRank(NamedTuple):
 
 
 class TextSpan(NamedTuple):
-    """Text with its range of the stored text, in code points. A ``table_head`` before the text is not in the range."""
+    """Text with its ranges of the stored text and the file. A ``table_head`` before the text is not in the ranges."""
 
     text: str
     start: int
     end: int
     table_head: str | None = None
+    source_range: SourceRange = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +333,8 @@ class Hit:
     def text_span(self) -> TextSpan:
         """Text of the result: the expanded text, or the text of the chunk."""
         chunk = self.chunk
-        return self.expanded_span or TextSpan(chunk.content, chunk.start, chunk.end, chunk.table_head)
+        own_span = TextSpan(chunk.content, chunk.start, chunk.end, chunk.table_head, chunk.source_range)
+        return self.expanded_span or own_span
 
     @property
     def pages(self) -> tuple[int | None, int | None]:

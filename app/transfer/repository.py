@@ -58,7 +58,7 @@ class TransferRepository:
     async def find_text(self, document: DocumentRow) -> StoredText | None:
         """Return the text of a document's live version, or None if it is missing."""
         row = await self.session.fetch_row(_TEXT, self._build_params(document))
-        return None if row is None else StoredText(row["key"], row["content"])
+        return None if row is None else StoredText(row["key"], row["content"], row["source_map"])
 
     def iter_nodes(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
         """Yield a document's nodes in batches, parents before children.
@@ -124,7 +124,7 @@ select {DOCUMENT_COLUMNS}, exists ({_IS_LIVE}) is_live,
        + chunk_count::bigint * 2 * (select dim from search_index where tenant_id = :t and id = :i) size
   from document where tenant_id = :t and kb_id = :kb and id = :d""")  # noqa: S608
 _TEXT = parse_statement("""
-select o.key, t.content from document_text t
+select o.key, t.content, t.source_map from document_text t
   join document_object o on o.tenant_id = t.tenant_id and o.document_id = t.document_id and o.version = t.version
  where t.tenant_id = :t and t.document_id = :d and t.version = :v""")
 _LAST_ORDINAL = parse_statement("""

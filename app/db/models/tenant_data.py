@@ -186,7 +186,10 @@ class DocumentObject(TenantOwnedMixin, Base):
 
 
 class DocumentText(TenantOwnedMixin, Base):
-    """The text of the live version of a document. Offsets of nodes and chunks refer to this text."""
+    """The text of the live version of a document. Offsets of nodes and chunks refer to this text.
+
+    ``source_map`` has the positions of the text in the decoded file, as ``SourceMap.to_stored`` returns them.
+    """
 
     __tablename__ = "document_text"
     __table_args__ = (
@@ -196,6 +199,7 @@ class DocumentText(TenantOwnedMixin, Base):
     document_id: Mapped[UUID] = mapped_column(primary_key=True)
     version: Mapped[int]
     content: Mapped[str]
+    source_map: Mapped[bytes | None]
 
 
 class Node(TenantOwnedMixin, Base):
@@ -244,7 +248,7 @@ class ChunkRow(TenantOwnedMixin, Base):
     ``ordinal`` is ``chunk_index`` in the API. If a chunk begins inside a table, ``content`` begins with the head of the
     table and a line break. ``table_head_length`` is the number of characters of that head. ``context_line`` is a line
     of a chat model, which is embedded and indexed before the text. ``provided_graph`` has the entities and relations
-    that came with the chunk.
+    that came with the chunk. ``source_start`` and ``source_end`` are its range of the decoded file, if it is known.
     """
 
     __tablename__ = "chunk"
@@ -283,6 +287,8 @@ class ChunkRow(TenantOwnedMixin, Base):
     table_head_length: Mapped[int | None]
     context_line: Mapped[str | None]
     provided_graph: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    source_start: Mapped[int | None]
+    source_end: Mapped[int | None]
 
     @property
     def table_head(self) -> str | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.documents.provided_graph import ProvidedGraph
+from app.documents.source_map import SourceMap
 from app.documents.types import CHUNKS_TYPE, build_chunk_id
 from app.ingestion.reindex.stored_tree import ImageRange, StoredNode
 from app.ingestion.repository import StoredMetadata
@@ -30,6 +31,7 @@ class StoredDocument:
         text: Stored text.
         nodes: Rows of the tree, parents before children.
         image_ranges: Ranges of the text that represent images.
+        source_map: Position of the text in the file; None if no position is known.
     """
 
     id: UUID
@@ -41,6 +43,7 @@ class StoredDocument:
     text: str
     nodes: Sequence[StoredNode]
     image_ranges: Sequence[ImageRange]
+    source_map: SourceMap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class RebuildingRepository:
             text=row["content"],
             nodes=[_parse_node(record) for record in await self.session.fetch_rows(_NODES, values)],
             image_ranges=[ImageRange(*record) for record in await self.session.fetch_rows(_IMAGE_RANGES, values)],
+            source_map=SourceMap.from_stored(row["source_map"]),
         )
 
     async def find_live_identity(self) -> dict[str, Any]:
@@ -231,7 +235,9 @@ _EXISTING_CHUNKS = parse_statement(
 _FROM_DOCUMENT_TEXT = f"""
   from document d join document_text t
     on t.tenant_id = d.tenant_id and t.document_id = d.id and t.version = d.live_version where {_DOCUMENT_FILTER}"""
-_STORED_TEXT = parse_statement(f"select d.live_version, t.content, t.xmin::text as fence {_FROM_DOCUMENT_TEXT}")
+_STORED_TEXT = parse_statement(
+    f"select d.live_version, t.content, t.source_map, t.xmin::text as fence {_FROM_DOCUMENT_TEXT}"
+)
 _FENCE = parse_statement(f"select d.live_version, t.xmin::text as fence {_FROM_DOCUMENT_TEXT}")
 _LOCK = parse_statement(f"select 1 from document d where {_DOCUMENT_FILTER} for update")  # noqa: S608
 _NODES = parse_statement("""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from app.documents.source_map import SourceMap
 from app.documents.types import build_node_id
 from app.ingestion.chunkers.toolkit.drafts import LeafIndex
 from app.ingestion.title_limits import split_title
@@ -41,7 +42,7 @@ class ImageRange:
     media_type: str
 
 
-def restore_tree(text: str, nodes: Sequence[StoredNode]) -> DocumentTree:
+def restore_tree(text: str, nodes: Sequence[StoredNode], *, source_map: SourceMap | None = None) -> DocumentTree:
     """Restore a tree without the nodes that chunkers added.
 
     Sheet numbers and image numbers are not stored with the nodes. Sheets do not need them, because each one is a
@@ -50,6 +51,7 @@ def restore_tree(text: str, nodes: Sequence[StoredNode]) -> DocumentTree:
     Args:
         text: Stored text of the document.
         nodes: Rows of the nodes, parents before children.
+        source_map: Position of the text in the file.
 
     Returns:
         The text with its tree.
@@ -71,7 +73,7 @@ def restore_tree(text: str, nodes: Sequence[StoredNode]) -> DocumentTree:
         nodes_by_id[row.id] = node
     if root is None:
         raise ValueError("a stored tree has a root")
-    return DocumentTree(text, root)
+    return DocumentTree(text, root, source_map=source_map)
 
 
 def assign_images(tree: DocumentTree, image_ranges: Iterable[ImageRange]) -> None:

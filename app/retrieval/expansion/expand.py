@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
+from app.documents.source_map import SourceMap
 from app.documents.table_heads import find_head_at, find_row_start
 from app.documents.types import build_chunk_id, build_node_id
-from app.retrieval.repository import ExpansionTarget, RetrievalRepository, TextVersion
+from app.retrieval.repository import ExpansionTarget, RetrievalRepository, StoredSource, TextVersion
 from app.retrieval.types import Expansion, Hit, TextSpan
 
 # Whole texts are loaded, because the database needs longer to cut five pieces out of a text than to send the text. A
@@ -102,16 +103,18 @@ def _build_page_target(hit: Hit, span: TextSpan) -> ExpansionTarget:
 
 
 def _slice_texts(
-    hits: Sequence[Hit], ranges: Mapping[int, tuple[int, int]], texts: Mapping[UUID, str]
+    hits: Sequence[Hit], ranges: Mapping[int, tuple[int, int]], texts: Mapping[UUID, StoredSource]
 ) -> dict[int, TextSpan]:
-    return {
-        number: _slice_text(texts[hits[number].document.id], start, end, hits[number])
-        for number, (start, end) in ranges.items()
-        if hits[number].document.id in texts
-    }
+    maps = {document: SourceMap.from_stored(stored.source_map) for document, stored in texts.items()}
+    spans: dict[int, TextSpan] = {}
+    for number, (start, end) in ranges.items():
+        document = hits[number].document.id
+        if document in texts:
+            spans[number] = _slice_text(texts[document].text, start, end, hits[number], maps[document])
+    return spans
 
 
-def _slice_text(text: str, start: int, end: int, hit: Hit) -> TextSpan:
+def _slice_text(text: str, start: int, end: int, hit: Hit, source_map: SourceMap | None) -> TextSpan:
     """Return the text of a range. A range that begins inside a table begins with a whole row, and repeats the head."""
     chunk = hit.chunk
     if start == chunk.start:
@@ -119,7 +122,8 @@ def _slice_text(text: str, start: int, end: int, hit: Hit) -> TextSpan:
     elif (table_head := find_head_at(text, start)) is not None:
         start = find_row_start(text, start, chunk.start)
     content = text[start:end] if table_head is None else f"{table_head}\n{text[start:end]}"
-    return TextSpan(content, start, end, table_head)
+    source_range = None if source_map is None else source_map.find_range(start, end)
+    return TextSpan(content, start, end, table_head, source_range)
 
 
 def _build_candidate_ids(expansion: Expansion, hit: Hit) -> list[UUID]:

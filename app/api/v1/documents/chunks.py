@@ -59,6 +59,20 @@ class ChunkOut(BaseModel):
     end: int = Field(
         description="Offset behind the last character in the stored text, in the same unit.", examples=[5171]
     )
+    source_start: int | None = Field(
+        None,
+        description="Offset of the first character in the decoded text of the file, always in code points. Only "
+        "present if the position is known: plain text, Markdown and HTML.",
+        examples=[6204],
+        exclude_if=lambda offset: offset is None,
+    )
+    source_end: int | None = Field(
+        None,
+        description="Offset behind the last character in the decoded text of the file, always in code points. Only "
+        "present with `source_start`.",
+        examples=[6255],
+        exclude_if=lambda offset: offset is None,
+    )
     tokens: int = Field(description="Number of tokens of the text by the embedding model.", examples=[12])
     page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
     page_end: int | None = Field(description="Last page, from 1; null if the format has no pages.", examples=[4])
@@ -148,6 +162,8 @@ def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConve
         "table_head": chunk.table_head,
         "start": offsets(chunk.start_offset),
         "end": offsets(chunk.end_offset),
+        "source_start": chunk.source_start,
+        "source_end": chunk.source_end,
         "tokens": chunk.token_count,
         "page": chunk.page,
         "page_end": chunk.page_end,

@@ -168,6 +168,20 @@ class PreviewChunkOut(BaseModel):
     end: int = Field(
         description="Offset behind the last character in the parsed text, in code points.", examples=[5171]
     )
+    source_start: int | None = Field(
+        None,
+        description="Offset of the first character in the decoded text of the file, in code points. Only "
+        "present if the position is known: plain text, Markdown and HTML.",
+        examples=[6204],
+        exclude_if=lambda offset: offset is None,
+    )
+    source_end: int | None = Field(
+        None,
+        description="Offset behind the last character in the decoded text of the file, in code points. Only "
+        "present with `source_start`.",
+        examples=[6255],
+        exclude_if=lambda offset: offset is None,
+    )
     tokens: int = Field(description="Number of tokens of the text by the embedding model.", examples=[12])
     page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
     page_end: int | None = Field(description="Last page, from 1; null if the format has no pages.", examples=[4])
@@ -239,6 +253,10 @@ def _to_node_out(node: TreeNode, text: str, depth: int) -> PreviewNodeOut:
     )
 
 
+def _to_source_fields(start: int | None, end: int | None) -> dict[str, int | None]:
+    return {"source_start": start, "source_end": end}
+
+
 def to_preview_out(result: Preview) -> PreviewOut:
     """Return the response, cut to a size that a page can display."""
     tree, has_more_nodes = to_tree_out(result.tree.root, result.tree.text)
@@ -262,6 +280,7 @@ def to_preview_out(result: Preview) -> PreviewOut:
                 table_head=draft.table_head,
                 start=draft.start,
                 end=draft.end,
+                **_to_source_fields(*result.tree.find_source_range(draft.start, draft.end)),
                 tokens=tokens,
                 page=draft.page,
                 page_end=draft.page_end,

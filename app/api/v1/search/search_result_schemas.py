@@ -106,6 +106,20 @@ class SearchResultOut(IncludedOut):
     end: int = Field(
         description="Offset behind the last character of `text` in the stored text, in code points.", examples=[5171]
     )
+    source_start: int | None = Field(
+        None,
+        description="Offset of the first character of `text` in the decoded text of the file, in code points. Only "
+        "present if the position is known: plain text, Markdown and HTML.",
+        examples=[6204],
+        exclude_if=lambda offset: offset is None,
+    )
+    source_end: int | None = Field(
+        None,
+        description="Offset behind the last character of `text` in the decoded text of the file, in code points. Only "
+        "present with `source_start`.",
+        examples=[6255],
+        exclude_if=lambda offset: offset is None,
+    )
     chunk_start: int = Field(
         description="Offset of the first character of the chunk in the stored text, in code points. Equal to `start` "
         "without expansion.",

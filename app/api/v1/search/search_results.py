@@ -54,6 +54,8 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         table_head=excerpt.table_head,
         start=excerpt.start,
         end=excerpt.end,
+        source_start=excerpt.source_range and excerpt.source_range[0],
+        source_end=excerpt.source_range and excerpt.source_range[1],
         chunk_start=chunk.start,
         chunk_end=chunk.end,
         chunk_id=None if hit.is_external else encode_id("chk", chunk.id),

@@ -16,6 +16,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
+from app.documents.source_map import MAX_BLOCK_SEGMENTS, UNKNOWN, SourceMap
 from app.ingestion.parsers.toolkit.blocks import SEPARATOR_CHARACTERS
 from app.ingestion.parsers.toolkit.image_transport import ImageAssembler, iter_image_pieces
 from app.ingestion.types import (
@@ -53,8 +54,9 @@ MAX_PAGE_SIDE = 10_000_000
 PDF limits a page to 5 metres, but a page can enlarge the unit of its lengths.
 """
 
-_BYTES_PER_LINE = 64
-_OVERHEAD_BYTES = 64 * 1024 + (MAX_BLOCK_LINES + BATCH_CHARACTERS // 6) * _BYTES_PER_LINE
+_BYTES_PER_LINE = _BYTES_PER_SEGMENT = 64
+_LIST_BYTES = MAX_BLOCK_LINES * _BYTES_PER_LINE + MAX_BLOCK_SEGMENTS * _BYTES_PER_SEGMENT
+_OVERHEAD_BYTES = 64 * 1024 + _LIST_BYTES + BATCH_CHARACTERS // 4 * _BYTES_PER_LINE
 _BYTES_PER_CHARACTER = 6
 
 _KINDS = {kind.value: kind for kind in BlockKind}
@@ -97,7 +99,9 @@ def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[b
     characters = 0
     for block in document.blocks:
         fields = [block.kind.value, block.text, block.level, block.page, block.slide, block.sheet]
-        batch.append([*fields, block.image_index, _encode_layout(block.line_layout)])
+        source_numbers = [] if block.source_map is None else [list(block.source_map.numbers)]
+        batch.append([*fields, block.image_index, _encode_layout(block.line_layout), *source_numbers])
+        characters += sum(map(len, source_numbers))
         characters += len(block.text) + BATCH_CHARACTERS // 1024
         characters += 0 if block.line_layout is None else len(block.line_layout.lines)
         if characters >= BATCH_CHARACTERS:
@@ -181,7 +185,7 @@ class ResponseDecoder:
         return True
 
     def _decode_block(self, fields: Any) -> Block:
-        name, text, level, page, slide, sheet, image, line_boxes = fields
+        name, text, level, page, slide, sheet, image, line_boxes, *source_numbers = fields
         kind = _KINDS[name]
         if not _check_text(text) or "\0" in text or not 0 <= level <= 9:
             raise ValueError(kind)
@@ -201,6 +205,7 @@ class ResponseDecoder:
             _check_count(sheet),
             image_index,
             line_layout,
+            _decode_source_map(*source_numbers, characters=len(text)) if source_numbers else None,
         )
         self._remaining_nodes -= block.node_count
         if self._remaining_nodes < 0:
@@ -238,6 +243,21 @@ class ResponseDecoder:
             images=images,
             words_left_out=_check_count(done["words_left_out"], min_value=0) or 0,
         )
+
+
+def _decode_source_map(source_numbers: Any, *, characters: int) -> SourceMap:
+    """Decode the positions of a block; check that segments follow one another and can be stored."""
+    source_map = SourceMap(array("i", source_numbers))
+    if not 0 < len(source_map.numbers) <= 4 * MAX_BLOCK_SEGMENTS:
+        raise ValueError("no segments, or more segments than allowed")
+    position = 0
+    for start, length, source_start, source_length in source_map:
+        if not position <= start < start + length <= characters or source_start < 0 or source_length < UNKNOWN:
+            raise ValueError("a segment outside of the text")
+        if source_start + max(source_length, length) >= 1 << 31:
+            raise ValueError("a position that cannot be stored")
+        position = start + length
+    return source_map
 
 
 def _check_text(value: Any) -> str:

@@ -1,6 +1,7 @@
 """Removal of base64 data from text, such as images in JSON values and in data addresses."""
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.warnings import ServiceWarning, WarningCode
@@ -45,7 +46,11 @@ class TextWithoutBlobs:
         return [ServiceWarning(WarningCode.ENCODED_DATA_LEFT_OUT, message, self.count)]
 
 
-def remove_base64_blobs(text: str) -> TextWithoutBlobs:
+Substitute = Callable[[re.Pattern[str], Callable[[re.Match[str]], str], str], str]
+"""Function that replaces the matches of a pattern in a text, like ``re.sub``."""
+
+
+def remove_base64_blobs(text: str, substitute: Substitute = re.sub) -> TextWithoutBlobs:
     """Remove base64 data from a text. The time is linear in its length.
 
     A block of data has at least 200 characters, upper and lower case, digits, and fewer pairs of small letters than
@@ -53,6 +58,7 @@ def remove_base64_blobs(text: str) -> TextWithoutBlobs:
 
     Args:
         text: Text of a file.
+        substitute: Function that replaces the data.
     """
     count = characters = 0
 
@@ -70,8 +76,8 @@ def remove_base64_blobs(text: str) -> TextWithoutBlobs:
         return REPLACEMENT + trailing
 
     if ";base64," in text:
-        text = _DATA_ADDRESS.sub(replace_address, text)
-    text = _BLOB.sub(replace_blob, text)
+        text = substitute(_DATA_ADDRESS, replace_address, text)
+    text = substitute(_BLOB, replace_blob, text)
     return TextWithoutBlobs(text, count, characters)
 
 

@@ -1,6 +1,10 @@
 """Collection of the blocks of a document under the limits of characters, nodes and pages."""
 
+from collections.abc import Callable, Sequence
+
+from app.documents.source_map import MAX_BLOCK_SEGMENTS, MAX_SEGMENTS, SourceMap, SourceSegment
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.source_alignment import limit_segments
 from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, clean_text
 from app.ingestion.types import MAX_NODES, Block, BlockKind, TextTooLong, TooManyNodes, TooManyPages
 
@@ -38,6 +42,7 @@ class BlockList:
         self._nodes = 1
         self._max_characters = options.max_characters
         self._characters = 0
+        self._segments = 0
 
     def add(
         self,
@@ -48,6 +53,7 @@ class BlockList:
         page: int | None = None,
         slide: int | None = None,
         sheet: int | None = None,
+        locate: Callable[[str], Sequence[SourceSegment]] | None = None,
     ) -> None:
         """Clean a text and append it as a block. An empty text is left out.
 
@@ -58,13 +64,22 @@ class BlockList:
             page: Page number from 1.
             slide: Slide number from 1.
             sheet: Sheet number from 1.
+            locate: Function that returns the positions of the clean text in the file; None if they are not known.
 
         Raises:
             TextTooLong: The document has more characters or nodes than the limits allow.
         """
         text = _CLEANERS.get(kind, clean_text)(text)
         if text:
-            self.append(Block(kind, text, level=level, page=page, slide=slide, sheet=sheet))
+            source_map = None if locate is None else self._build_source_map(locate(text))
+            self.append(Block(kind, text, level, page, slide, sheet, source_map=source_map))
+
+    def _build_source_map(self, segments: Sequence[SourceSegment]) -> SourceMap:
+        """Return the positions of a block. Above the limits, neighbours share a position."""
+        limit = max(1, min(MAX_BLOCK_SEGMENTS, MAX_SEGMENTS - self._segments))
+        limited = limit_segments(segments, limit)
+        self._segments += len(limited)
+        return SourceMap.from_segments(limited)
 
     def append(self, block: Block) -> None:
         """Append a block whose text is already clean and not empty.
