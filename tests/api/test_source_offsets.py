@@ -28,7 +28,9 @@ def upload(tenant: Tenant, name: str) -> str:
 
 
 def list_chunks(tenant: Tenant) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = tenant.admin.get("/v1/knowledge-bases/rules-txt/chunks", params={"limit": 200}).json()["items"]
+    items: list[dict[str, Any]] = tenant.admin.get(
+        "/v1/knowledge-bases/rules-txt/chunks", params={"limit": 200}
+    ).json()["items"]
     return items
 
 

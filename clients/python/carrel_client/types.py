@@ -88,6 +88,8 @@ class Result(TypedDict):
     metadata: dict[str, Any]
     flags: list[str]
     citation: str
+    source_start: NotRequired[int]
+    source_end: NotRequired[int]
 
 
 class CarrelWarning(TypedDict):
@@ -207,6 +209,8 @@ class Chunk(TypedDict):
     text: str
     page: int | None
     metadata: dict[str, Any]
+    source_start: NotRequired[int]
+    source_end: NotRequired[int]
     provided_entities: NotRequired[list[dict[str, Any]]]
     provided_relations: NotRequired[list[dict[str, Any]]]
 

@@ -62,7 +62,7 @@ class ChunkOut(BaseModel):
     source_start: int | None = Field(
         None,
         description="Offset of the first character in the decoded text of the file, always in code points. Only "
-        "present if the position is known: plain text, Markdown and HTML.",
+        "present if the position is known.",
         examples=[6204],
         exclude_if=lambda offset: offset is None,
     )

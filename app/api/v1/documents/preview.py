@@ -171,7 +171,7 @@ class PreviewChunkOut(BaseModel):
     source_start: int | None = Field(
         None,
         description="Offset of the first character in the decoded text of the file, in code points. Only "
-        "present if the position is known: plain text, Markdown and HTML.",
+        "present if the position is known.",
         examples=[6204],
         exclude_if=lambda offset: offset is None,
     )

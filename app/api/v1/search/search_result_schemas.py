@@ -109,7 +109,7 @@ class SearchResultOut(IncludedOut):
     source_start: int | None = Field(
         None,
         description="Offset of the first character of `text` in the decoded text of the file, in code points. Only "
-        "present if the position is known: plain text, Markdown and HTML.",
+        "present if the position is known.",
         examples=[6204],
         exclude_if=lambda offset: offset is None,
     )
