@@ -83,6 +83,20 @@ class SourceMap:
         numbers = iter(self.numbers)
         return (SourceSegment(*fields) for fields in zip(*[numbers] * _FIELDS, strict=True))
 
+    def is_valid(self, characters: int) -> bool:
+        """Return whether the segments follow one another in a text of this length, and can be stored."""
+        if len(self.numbers) % _FIELDS:
+            return False
+        position = 0
+        for start, length, source_start, source_length in self:
+            is_inside = position <= start < start + length <= characters
+            if not is_inside or source_start < 0 or source_length < UNKNOWN:
+                return False
+            if source_start + max(source_length, length) >= 1 << 31:
+                return False
+            position = start + length
+        return True
+
     def slice(self, start: int, end: int) -> Self:
         """Return the map of a part of the text, with offsets into that part."""
         parts: list[SourceSegment] = []

@@ -18,6 +18,7 @@ from app.documents.provided_graph import (
     ProvidedRelation,
 )
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
+from app.documents.source_map import MAX_BLOCK_SEGMENTS, UNKNOWN
 from app.errors import InvalidInputError
 from app.filters import check_metadata
 from app.graph.entities.types import MAX_CORRECTIONS
@@ -84,6 +85,7 @@ _Uri = Annotated[str, StringConstraints(max_length=MAX_URI_LENGTH), AfterValidat
 _WarningCode = Annotated[str, AfterValidator(_check_warning_code)]
 _WarningMessage = Annotated[str, StringConstraints(max_length=MAX_WARNING_LENGTH), AfterValidator(_check_storable)]
 _Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+_SourceNumber = Annotated[int, Field(ge=UNKNOWN, lt=1 << 31)]
 _PositiveNumber = Annotated[int, Field(ge=1, lt=1 << 31)]
 _Path = Annotated[tuple[_Number, ...], Field(max_length=MAX_TREE_LEVELS)]
 _Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -196,7 +198,10 @@ class DocumentRecord(ArchiveRecord):
 
 
 class NodeRecord(ArchiveRecord):
-    """A node of the document tree. ``path`` has the child number at each level; the root's path is empty."""
+    """A node of the document tree. ``path`` has the child number at each level; the root's path is empty.
+
+    ``source`` of a paragraph has its positions in the file like ``SourceMap``, as offsets into the paragraph.
+    """
 
     path: _Path = ()
     kind: NodeKind
@@ -208,6 +213,7 @@ class NodeRecord(ArchiveRecord):
     page_end: _PositiveNumber | None = None
     slide: _PositiveNumber | None = None
     block: BlockKind | None = None
+    source: Annotated[tuple[_SourceNumber, ...], Field(max_length=4 * MAX_BLOCK_SEGMENTS)] = ()
 
 
 class PageRecord(ArchiveRecord):

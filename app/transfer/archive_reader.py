@@ -9,10 +9,12 @@ import codecs
 import json
 import os
 import resource
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import IO, Any
 
+from app.documents.source_map import SourceMap
 from app.ingestion.types import NodeKind
 from app.sandbox.channel import Channel
 from app.sandbox.confinement import SandboxLimits
@@ -149,6 +151,7 @@ class TreeValidator:
     def __init__(self, characters: int) -> None:
         self._characters = characters
         self._paths: set[NodePath] = set()
+        self._source_end = 0
 
     def __contains__(self, path: NodePath) -> bool:
         return path in self._paths
@@ -169,6 +172,10 @@ class TreeValidator:
         if not node.path and node.kind is not NodeKind.DOCUMENT:
             raise ArchiveDamaged(f"{location}: a tree of the archive has no root.")
         self._paths.add(node.path)
+        if node.source:
+            if node.start < self._source_end or not SourceMap(array("i", node.source)).is_valid(node.end - node.start):
+                raise ArchiveDamaged(f"{location}: a position in the file is not valid.")
+            self._source_end = node.end
 
     def require_root(self) -> None:
         """Raise ArchiveDamaged if the tree has no nodes."""

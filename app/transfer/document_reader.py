@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from app.documents.source_map import SourceMap
 from app.graph.types import ChunkGraph
 from app.inference.embedding import Embedder
 from app.ingestion.embedding_text import contextualize_chunks
@@ -65,6 +66,7 @@ class DocumentStructure:
     token_counts: "array[int]" = field(default_factory=lambda: array("i"))
     unembedded: set[int] = field(default_factory=set)
     image_by_chunk: dict[int, int] = field(default_factory=dict)
+    source_numbers: "array[int]" = field(default_factory=lambda: array("i"))
 
     async def add_records(self, records: AsyncIterator[ArchiveRecord], image_numbers: Collection[int]) -> None:
         """Check all records against the text and the earlier records, and add them.
@@ -98,7 +100,8 @@ class DocumentStructure:
 
     def build_tree(self) -> DocumentTree:
         """Return the tree of all nodes."""
-        return DocumentTree(self.text, self.nodes[()], self.line_layouts)
+        source_map = SourceMap(self.source_numbers) if self.source_numbers else None
+        return DocumentTree(self.text, self.nodes[()], self.line_layouts, source_map=source_map)
 
     def _add_node(self, row: NodeRecord) -> None:
         node = TreeNode(row.kind, row.level, row.start, row.end, path=row.path, title=row.title, block=row.block)
@@ -106,6 +109,8 @@ class DocumentStructure:
         if row.path:
             self.nodes[row.path[:-1]].children.append(node)
         self.nodes[row.path] = node
+        for segment in SourceMap(array("i", row.source)):
+            self.source_numbers.extend(segment._replace(start=segment.start + row.start))
 
     def _add_chunk(self, chunk: ChunkRecord) -> None:
         position = len(self.drafts)

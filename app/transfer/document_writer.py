@@ -12,6 +12,7 @@ import numpy as np
 
 from app.db.models.tenant_data import DocumentRow
 from app.db.statements import Record
+from app.documents.source_map import SourceMap
 from app.documents.types import build_node_id
 from app.ingestion.title_limits import TITLE_SHORTENED, split_title
 from app.settings.environment import find_temporary_directory
@@ -93,6 +94,7 @@ class DocumentWriter:
 
     document: DocumentRow
     text: str
+    source_map: SourceMap | None = None
     files: dict[str, PartFile] = field(default_factory=dict)
     _paths: "NodePathFinder" = field(init=False)
     _written_paths: set[NodePath] = field(default_factory=set)
@@ -121,7 +123,7 @@ class DocumentWriter:
             path = self._paths.add(row["id"], row["parent_id"])
             if path is not None:
                 self._written_paths.add(path)
-                lines.append(_encode_node(row, path))
+                lines.append(_encode_node(row, path, self.source_map))
         if len(self._written_paths) > MAX_DOCUMENT_NODES:
             raise DocumentNotWritable("it has too many parts")
         self.files[NODES].write(b"".join(lines))
@@ -210,8 +212,10 @@ class NodePathFinder:
         return None
 
 
-def _encode_node(row: Record, path: NodePath) -> bytes:
+def _encode_node(row: Record, path: NodePath, source_map: SourceMap | None) -> bytes:
+    own_map = source_map.slice(row["start_offset"], row["end_offset"]) if source_map and row["block"] else None
     return NodeRecord(
+        source=() if own_map is None else tuple(own_map.numbers),
         path=path,
         kind=row["kind"],
         level=row["level"],

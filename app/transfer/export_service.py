@@ -39,7 +39,14 @@ from app.transfer.correction_transfer import ArchivedCorrections, load_correctio
 from app.transfer.document_writer import DocumentNotWritable, DocumentWriter
 from app.transfer.repository import DocumentSnapshot, StoredText, TransferRepository
 from app.transfer.tar import END_MARKER, build_header, build_member, build_padding
-from app.transfer.types import FORMAT, FORMAT_VERSION, MAX_PART_BYTES, VERSION_WITHOUT_CORRECTIONS, ExportInterrupted
+from app.transfer.types import (
+    FORMAT,
+    FORMAT_VERSION,
+    MAX_PART_BYTES,
+    VERSION_WITHOUT_CORRECTIONS,
+    VERSION_WITHOUT_POSITIONS,
+    ExportInterrupted,
+)
 from carrel import __version__
 
 PAGE_SIZE = 500
@@ -121,10 +128,10 @@ class KnowledgeBaseExport:
         """
         directory = find_temporary_directory()
         with tempfile.TemporaryFile(dir=directory) as sums, tempfile.TemporaryFile(dir=directory) as skipped:
-            corrections = await self._load_corrections()
+            corrections, has_positions = await self._load_corrections()
             for entity, reason in corrections.omitted:
                 skipped.write(_format_skipped({"source": entity, "external_id": None, "reason": reason}))
-            content = build_manifest(self.kb, corrections).to_json_line()
+            content = build_manifest(self.kb, corrections, has_positions=has_positions).to_json_line()
             _write_checksum(sums, hashlib.sha256(content).hexdigest(), MANIFEST)
             yield build_member(MANIFEST, content)
             number, after = 0, None
@@ -154,9 +161,11 @@ class KnowledgeBaseExport:
                 raise ExportInterrupted
             return list(await repository.list_document_ids(after=after, limit=PAGE_SIZE))
 
-    async def _load_corrections(self) -> ArchivedCorrections:
+    async def _load_corrections(self) -> tuple[ArchivedCorrections, bool]:
+        """Return the corrections of entities, and whether any document has positions in its file."""
         async with self.db.transaction(snapshot=True) as session:
-            return await load_corrections(session, self.db.tenant_id, self.kb.row.id, self.kb.index.id)
+            corrections = await load_corrections(session, self.db.tenant_id, self.kb.row.id, self.kb.index.id)
+            return corrections, await self._create_repository(session).has_source_maps()
 
     async def _read_document(self, document_id: UUID, splits: Sequence[SplitRecord]) -> "_WrittenDocument | None":
         """Write the parts of a document. Return None if the document was deleted.
@@ -172,7 +181,7 @@ class KnowledgeBaseExport:
                 raise ExportInterrupted
             document = snapshot.document
             stored_text = await _load_text(repository, snapshot)
-            writer = DocumentWriter(document, stored_text.content)
+            writer = DocumentWriter(document, stored_text.content, stored_text.source_map)
             try:
                 written = await _write_parts(repository, writer, stored_text.key, splits)
             except DocumentNotWritable as exc:
@@ -225,12 +234,13 @@ class KnowledgeBaseExport:
         return TransferRepository(session, self.db.tenant_id, self.kb.row.id, self.kb.index.id)
 
 
-def build_manifest(kb: KnowledgeBaseView, corrections: ArchivedCorrections) -> ArchiveManifest:
+def build_manifest(kb: KnowledgeBaseView, corrections: ArchivedCorrections, *, has_positions: bool) -> ArchiveManifest:
     """Return the manifest of an archive of this knowledge base.
 
     Args:
         kb: The knowledge base with its search index.
         corrections: Its corrections of entities.
+        has_positions: Whether any document has positions in its file.
     """
     row, identity = kb.row, kb.index.identity
     settings = {
@@ -249,9 +259,10 @@ def build_manifest(kb: KnowledgeBaseView, corrections: ArchivedCorrections) -> A
         # Services before this setting accept archives with its default.
         "graph": None if row.graph == GraphSettings().to_stored() else _to_graph_fields(row.graph),
     }
+    version = VERSION_WITHOUT_CORRECTIONS if corrections.is_empty else VERSION_WITHOUT_POSITIONS
     return ArchiveManifest(
         format=FORMAT,
-        version=VERSION_WITHOUT_CORRECTIONS if corrections.is_empty else FORMAT_VERSION,
+        version=FORMAT_VERSION if has_positions else version,
         merges=tuple(corrections.merges),
         carrel=__version__,
         name=row.name,

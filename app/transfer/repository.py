@@ -9,6 +9,7 @@ from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
 from app.db.statements import Record, Statement, parse_statement
 from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row
+from app.documents.source_map import SourceMap
 from app.documents.types import CHUNKS_TYPE, build_chunk_id
 
 CHUNK_BATCH_SIZE = 500
@@ -23,6 +24,7 @@ class StoredText:
 
     key: str
     content: str
+    source_map: SourceMap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class TransferRepository:
         """Return whether the search index is still live."""
         return await self.session.fetch_row(_FIND_LIVE_INDEX, self._key_params) is not None
 
+    async def has_source_maps(self) -> bool:
+        """Return whether any document has positions in its file."""
+        return await self.session.fetch_row(_HAS_SOURCE_MAPS, self._key_params) is not None
+
     async def list_document_ids(self, *, after: UUID | None, limit: int) -> Sequence[UUID]:
         """Return a page of ids of documents, in ascending order."""
         rows = await self.session.fetch_rows(_LIST_DOCUMENT_IDS, {**self._key_params, "after": after, "most": limit})
@@ -58,7 +64,7 @@ class TransferRepository:
     async def find_text(self, document: DocumentRow) -> StoredText | None:
         """Return the text of a document's live version, or None if it is missing."""
         row = await self.session.fetch_row(_TEXT, self._build_params(document))
-        return None if row is None else StoredText(row["key"], row["content"], row["source_map"])
+        return None if row is None else StoredText(row["key"], row["content"], SourceMap.from_stored(row["source_map"]))
 
     def iter_nodes(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
         """Yield a document's nodes in batches, parents before children.
@@ -118,6 +124,9 @@ _FIND_LIVE_INDEX = parse_statement(_IS_LIVE)
 _LIST_DOCUMENT_IDS = parse_statement("""
 select id from document
  where tenant_id = :t and kb_id = :kb and (:after::uuid is null or id > :after) order by id limit :most""")
+_HAS_SOURCE_MAPS = parse_statement("""
+select 1 from document d join document_text t on t.tenant_id = d.tenant_id and t.document_id = d.id
+ where d.tenant_id = :t and d.kb_id = :kb and t.source_map is not null limit 1""")
 _DOCUMENT = parse_statement(f"""
 select {DOCUMENT_COLUMNS}, exists ({_IS_LIVE}) is_live,
        (select coalesce(sum(octet_length(content)), 0) from document_text where tenant_id = :t and document_id = :d)

@@ -6,9 +6,12 @@ from app.errors import ConflictError, InvalidInputError, TooLargeError, TooManyR
 from app.ingestion.types import MAX_CHUNKS, MAX_NODES
 
 FORMAT = "carrel-knowledge-base"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
+VERSION_WITHOUT_POSITIONS = 3
+"""Version of archives without positions of texts in their files, so that services before the positions read them."""
+
 VERSION_WITHOUT_CORRECTIONS = 2
-"""Version of archives without corrections of entities, so that services before the corrections read them."""
+"""Version of archives with neither positions nor corrections of entities."""
 
 # Limits of a document's parts except its original and its images. Each part is read into memory at once.
 MAX_PART_BYTES = 128 * 1024 * 1024

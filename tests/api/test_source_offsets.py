@@ -16,9 +16,9 @@ def library(service: Service) -> Tenant:
     return service.create_tenant("library")
 
 
-def upload(tenant: Tenant, name: str) -> str:
+def upload(tenant: Tenant, name: str, *, kb: str | None = None) -> str:
     source, media_type = SOURCES[name]
-    kb = name.replace(".", "-")
+    kb = kb or name.replace(".", "-")
     chunking = {"max_tokens": 64, "overlap_tokens": 0}
     tenant.admin.post("/v1/knowledge-bases", json={"name": kb, "chunking": chunking}).raise_for_status()
     files = {"file": (name, source.encode("utf-8-sig"), media_type)}
@@ -27,10 +27,10 @@ def upload(tenant: Tenant, name: str) -> str:
     return f"/v1/knowledge-bases/{kb}/documents/{document}"
 
 
-def list_chunks(tenant: Tenant) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = tenant.admin.get(
-        "/v1/knowledge-bases/rules-txt/chunks", params={"limit": 200}
-    ).json()["items"]
+def list_chunks(tenant: Tenant, kb: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = tenant.admin.get(f"/v1/knowledge-bases/{kb}/chunks", params={"limit": 200}).json()[
+        "items"
+    ]
     return items
 
 
@@ -60,15 +60,33 @@ def test_search_result_shows_range_of_its_text_in_source(library: Tenant, name: 
             assert cut(name, result).strip("# \n") == result["text"]
 
 
-def test_reindex_keeps_range_of_source(library: Tenant) -> None:
-    before = list_chunks(library)
+def reindex(tenant: Tenant, kb: str) -> list[dict[str, Any]]:
+    """Reindex a knowledge base with larger chunks, and return them."""
+    before = list_chunks(tenant, kb)
     body = {"chunking": {"max_tokens": 128, "overlap_tokens": 0}}
-    library.admin.post("/v1/knowledge-bases/rules-txt/reindex", json=body).raise_for_status()
+    tenant.admin.post(f"/v1/knowledge-bases/{kb}/reindex", json=body).raise_for_status()
     deadline = time.monotonic() + 60
-    while len(after := list_chunks(library)) >= len(before):
+    while len(after := list_chunks(tenant, kb)) >= len(before):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert all(cut("rules.txt", chunk) == chunk["text"] for chunk in after)
+    return after
+
+
+def test_reindex_keeps_range_of_source(library: Tenant) -> None:
+    assert all(cut("rules.txt", chunk) == chunk["text"] for chunk in reindex(library, "rules-txt"))
+
+
+def test_archive_keeps_range_of_source_and_later_reindex(library: Tenant) -> None:
+    upload(library, "rules.txt", kb="before")
+    archive = library.admin.get("/v1/knowledge-bases/before/export").raise_for_status().content
+    library.admin.post("/v1/knowledge-bases", json={"name": "after"}).raise_for_status()
+    headers = {"Content-Type": "application/x-tar"}
+    library.admin.post("/v1/knowledge-bases/after/import", content=archive, headers=headers).raise_for_status()
+    before, after = list_chunks(library, "before"), list_chunks(library, "after")
+    names = ("text", "source_start", "source_end")
+    assert [[chunk[name] for name in names] for chunk in after] == [[chunk[name] for name in names] for chunk in before]
+    reindexed = reindex(library, "after")
+    assert all(cut("rules.txt", chunk) == chunk["text"] for chunk in reindexed)
 
 
 def test_preview_shows_range_of_source(library: Tenant) -> None:

@@ -16,7 +16,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Any
 
-from app.documents.source_map import MAX_BLOCK_SEGMENTS, UNKNOWN, SourceMap
+from app.documents.source_map import MAX_BLOCK_SEGMENTS, SourceMap
 from app.ingestion.parsers.toolkit.blocks import SEPARATOR_CHARACTERS
 from app.ingestion.parsers.toolkit.image_transport import ImageAssembler, iter_image_pieces
 from app.ingestion.types import (
@@ -248,15 +248,8 @@ class ResponseDecoder:
 def _decode_source_map(source_numbers: Any, *, characters: int) -> SourceMap:
     """Decode the positions of a block; check that segments follow one another and can be stored."""
     source_map = SourceMap(array("i", source_numbers))
-    if not 0 < len(source_map.numbers) <= 4 * MAX_BLOCK_SEGMENTS:
-        raise ValueError("no segments, or more segments than allowed")
-    position = 0
-    for start, length, source_start, source_length in source_map:
-        if not position <= start < start + length <= characters or source_start < 0 or source_length < UNKNOWN:
-            raise ValueError("a segment outside of the text")
-        if source_start + max(source_length, length) >= 1 << 31:
-            raise ValueError("a position that cannot be stored")
-        position = start + length
+    if not 0 < len(source_map.numbers) <= 4 * MAX_BLOCK_SEGMENTS or not source_map.is_valid(characters):
+        raise ValueError("positions outside of the text")
     return source_map
 
 
