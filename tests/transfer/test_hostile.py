@@ -151,6 +151,9 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
     "a tree with a node twice": lambda: with_parts(nodes=node(path=[])),
     "a tree behind the text": lambda: with_parts(nodes=node(end=99)),
     "a tree that is too deep": lambda: with_parts(nodes=node(path=[0] * 65)),
+    "a position behind its paragraph": lambda: with_parts(nodes=node(source=[0, 99, 0, -1])),
+    "a position of three numbers": lambda: with_parts(nodes=node(source=[0, 1, 0])),
+    "a position that cannot be stored": lambda: with_parts(nodes=node(source=[0, 15, (1 << 31) - 1, -1])),
     "a page of no numbers": lambda: with_parts(
         pages=format_json_lines([{"page": 1, "width": 9, "height": 9, "lines": [1]}])
     ),
