@@ -202,8 +202,8 @@ class DocumentTree:
 
     def find_source_range(self, start: int, end: int) -> tuple[int | None, int | None]:
         """Return the range of the file that has a part of the text; twice None if it is not known."""
-        found = None if self.source_map is None else self.source_map.find_range(start, end)
-        return (None, None) if found is None else found
+        source_range = None if self.source_map is None else self.source_map.find_range(start, end)
+        return (None, None) if source_range is None else source_range
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,11 +72,11 @@ def reindex(tenant: Tenant, kb: str) -> list[dict[str, Any]]:
     return after
 
 
-def test_reindex_keeps_range_of_source(library: Tenant) -> None:
+def test_reindex_stores_range_of_source(library: Tenant) -> None:
     assert all(cut("rules.txt", chunk) == chunk["text"] for chunk in reindex(library, "rules-txt"))
 
 
-def test_archive_keeps_range_of_source_and_later_reindex(library: Tenant) -> None:
+def test_archive_has_range_of_source_and_later_reindex(library: Tenant) -> None:
     upload(library, "rules.txt", kb="before")
     archive = library.admin.get("/v1/knowledge-bases/before/export").raise_for_status().content
     library.admin.post("/v1/knowledge-bases", json={"name": "after"}).raise_for_status()

@@ -45,7 +45,7 @@ def read_source_text(path: Path, options: ParseOptions) -> tuple[DecodedText, So
 
     def create_substitute(text: str) -> Substitute:
         sources.append(SourceText.from_text(text))
-        return sources[0].substitute
+        return sources[0].replace_matches
 
     decoded = _read_decoded(path, options, create_substitute)
     return decoded, sources[0]

@@ -82,7 +82,7 @@ class SourceText:
             yield start, last, *self.find_range(start, last)
             start = last
 
-    def substitute(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
+    def replace_matches(self, pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str], text: str) -> str:
         """Replace the matches of a pattern in the readable characters, like ``re.sub``, and return the new characters.
 
         ``text`` must be the readable characters so far.
@@ -162,20 +162,20 @@ def align_block(text: str, source: SourceText, ranges: Sequence[TextRange], *, w
                 position, end = _find_next(words)
             length = min(end - position, len(word.text) - done)
             if not length or text[position : position + length] != word.text[done : done + length]:
-                return [_cover_block(text, whole)]
+                return [_build_whole_segment(text, whole)]
             if word.is_linear:
                 joiner.add(SourceSegment(position, length, word.start + done, WHOLE))
             else:
                 joiner.add(SourceSegment(position, length, word.start, word.end - word.start))
             position, done = position + length, done + length
     if position < end or any(_find_next(words)) or not joiner.segments:
-        return [_cover_block(text, whole)]
+        return [_build_whole_segment(text, whole)]
     return joiner.finish()
 
 
 def _find_next(words: Iterator[re.Match[str]]) -> TextRange:
-    found = next(words, None)
-    return (0, 0) if found is None else found.span()
+    match = next(words, None)
+    return (0, 0) if match is None else match.span()
 
 
 def limit_segments(segments: Sequence[SourceSegment], limit: int) -> list[SourceSegment]:
@@ -209,7 +209,7 @@ def locate_copy(text: str, *, source: SourceText, start: int, end: int) -> list[
     return align_block(text, source, [(start, end)], whole=(source_start, source_end))
 
 
-def _cover_block(text: str, whole: TextRange) -> SourceSegment:
+def _build_whole_segment(text: str, whole: TextRange) -> SourceSegment:
     return SourceSegment(0, len(text), whole[0], whole[1] - whole[0])
 
 
@@ -252,7 +252,7 @@ class _SegmentJoiner:
         gap = self._text[last.start + last.length : segment.start]
         source_gap = self._source[last.start + last.length + shift : segment.source_start]
         return gap == source_gap or all(
-            one == other or (one.isspace() and other.isspace()) for one, other in zip(gap, source_gap, strict=True)
+            left == right or (left.isspace() and right.isspace()) for left, right in zip(gap, source_gap, strict=True)
         )
 
     def finish(self) -> list[SourceSegment]:
