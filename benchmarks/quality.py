@@ -2,6 +2,7 @@
 
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. The ``evaluate.py`` in it computes the figures. The
 arguments select sets: ``python -m benchmarks.quality mtrag-un chroma-dev --strategy-options '{"dense_weight": 0.5}'``.
+``--search '{"combine": "best"}'`` compares other fields of searches.
 ``--table`` prints the rows of docs/adr/0008-retrieval-defaults.md at the end. ``--models`` compares the local models on
 these sets and filings-dev, with paired 95 % intervals against the first model. With ``--scores FILE`` an interrupted
 comparison continues. ``--chunk-sizes 170,250,400`` compares sizes of a chunk at equal returned text. The exit code is 1
@@ -110,7 +111,7 @@ def format_table_row(
 ) -> str:
     """Format one setting as a row of a Markdown table."""
     chunking = "{strategy} {max_tokens}/{overlap_tokens}".format(**kb["chunking"])
-    searched = json.dumps(options["strategy_options"]) if options else "defaults"
+    searched = json.dumps(options) if options else "defaults"
     shown = [
         f"{item} {figures[item]:.3f} ± "
         f"{spread[item]:.3f}{' (missed)' if item in list_missed_targets(name, figures) else ''}"
@@ -140,6 +141,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="Retrieval quality on the evaluation sets")
     parser.add_argument("sets", nargs="*", metavar="SET", help=f"one of {', '.join(SETS)} (default: all)")
     parser.add_argument("--strategy-options", action="append", default=[], metavar="JSON", help="may be repeated")
+    parser.add_argument("--search", action="append", default=[], metavar="JSON", help="fields of searches; repeatable")
     parser.add_argument("--chunking", action="append", default=[], metavar="JSON", help="may be repeated")
     parser.add_argument("--table", action="store_true", help="end with a table of all settings")
     parser.add_argument("--models", nargs="?", const="all", metavar="NAMES", help="compare local models: names, or all")
@@ -156,7 +158,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     if compares:
         return print_comparison(Path(data), sets, provided)
-    variants = [{"strategy_options": json.loads(options)} for options in provided.strategy_options] or [{}]
+    variants = [{"strategy_options": json.loads(options)} for options in provided.strategy_options]
+    variants = [*variants, *map(json.loads, provided.search)] or [{}]
     chunkings = [{"chunking": json.loads(chunking)} for chunking in provided.chunking] or [{}]
     with running_service(None) as service:
         result = [item for name in sets for item in measure(service, Path(data), name, chunkings, variants)]

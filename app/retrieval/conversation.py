@@ -39,9 +39,8 @@ def build_conversation_queries(messages: Sequence[Message]) -> list[str]:
         The last question, and the last question with up to two earlier messages before it. Without a question, the list
         is empty; without earlier messages, it has one query.
     """
-    turns = (
-        _extract_turns(messages[-MAX_MESSAGES:]) or _extract_turns(messages)[-1:]
-    )  # more than MAX_MESSAGES tool messages may follow the last question
+    positions = list_newest_positions([*map(is_question, messages)])
+    turns = [messages[position].content.strip() for position in positions if is_question(messages[position])]
     if not turns:
         return []
     last = turns[-1]
@@ -51,9 +50,31 @@ def build_conversation_queries(messages: Sequence[Message]) -> list[str]:
     )
 
 
-def _extract_turns(messages: Sequence[Message]) -> list[str]:
-    turns = [message.content.strip() for message in messages if message.role in ASKING_ROLES]
-    return [turn for turn in turns if turn]
+def list_newest_positions(is_question: Sequence[bool], max_messages: int = MAX_MESSAGES) -> list[int]:
+    """List the positions of the newest messages of a conversation.
+
+    If none of them is a question, the newest older question takes the place of the oldest of them: many messages of
+    tools may follow a question.
+
+    Args:
+        is_question: For each message, oldest first, whether it is a question.
+        max_messages: Maximum number of positions, at least 1.
+
+    Returns:
+        The positions, in the order of the messages.
+    """
+    count = len(is_question)
+    first = max(0, count - max_messages)
+    newest = range(first, count)
+    if first == 0 or any(is_question[position] for position in newest):
+        return [*newest]
+    older = next((position for position in range(first - 1, -1, -1) if is_question[position]), None)
+    return [*newest] if older is None else [older, *newest[1:]]
+
+
+def is_question(message: Message) -> bool:
+    """Return whether a message asks: its author is a user or a customer, and it has a text."""
+    return message.role in ASKING_ROLES and bool(message.content.strip())
 
 
 def truncate_query(query: str) -> str:

@@ -240,7 +240,9 @@ class PartSearcher:
             repeats=self.repeats,
             costs=self.costs,
         )
-        context = SearchContext(retriever, self.query_embedder, self.search_run, part.queries, part.targets)
+        context = SearchContext(
+            retriever, self.query_embedder, self.search_run, part.queries, part.targets, self.request.combine
+        )
         return await part.strategy.run(context, part.options)
 
     def _check_part(self, part: SearchPart, *, is_only: bool) -> None:

@@ -28,6 +28,7 @@ A ranking looks up keys a thousand times. Bytes cache their hash; a pair of UUID
 """
 RetrieverName = Literal["dense", "lexical"]
 RepeatPolicy = Literal["demote", "allow", "exclude"]  # of hits whose text is already in the conversation
+Combination = Literal["best", "sum"]  # of the scores of one chunk for several queries
 MAX_EXPANDED_CHARACTERS = 2_000_000  # of all expanded texts of one result together
 NamedTransformer = str | tuple[str, Mapping[str, Any]]  # a name, or a name with options
 
@@ -118,6 +119,7 @@ class SearchRequest:
         return_vectors: Whether hits get their vectors.
         include: Names of the includes that hits get.
         repeat: Treatment of hits whose text is already in the messages of agents and tools.
+        combine: How the scores of a chunk for several queries count; None for the default of the strategy.
         max_text_characters: Number of characters after which the caller cuts the texts of hits; None for no limit.
         has_citation_prefix: Whether the caller puts the citation in brackets before each text, and cuts both together.
         needs_analysis: Whether an answer is written from the result, so that the conversation is analyzed.
@@ -147,6 +149,7 @@ class SearchRequest:
     return_vectors: bool = False
     include: Sequence[str] = ()
     repeat: RepeatPolicy = "demote"
+    combine: Combination | None = None
     max_text_characters: int | None = None
     has_citation_prefix: bool = False
     needs_analysis: bool = False

@@ -29,7 +29,7 @@ PLAIN_FIELDS = frozenset(
     searches_per_second concurrent_ingestions sql_views
     agents concurrent_searches event_streams
     knowledge_bases api_keys prompt_versions webhooks stored_responses sql_views files file_batches batch_files
-    chats
+    chats combine
     repeat exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens compress

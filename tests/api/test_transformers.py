@@ -103,6 +103,40 @@ def test_agent_search_uses_reformulated_query(tenant: Tenant, chat: ChatServer) 
     assert len(chat.text_requests) == 1
 
 
+def read_contents(chat: ChatServer) -> list[str]:
+    """Return the messages of the conversation that the chat model has read."""
+    material = json.loads(next(one["content"] for one in chat.text_requests[0].messages if one["role"] == "user"))
+    return [turn["content"] for turn in material["conversation"]]
+
+
+@pytest.mark.parametrize("path", [ALONE, "/v1/agent-search"])
+def test_newest_twenty_messages_are_read(tenant: Tenant, chat: ChatServer, path: str) -> None:
+    roles = ("customer", "agent") if "agent" in path else ("user", "assistant")
+    talk = [{"role": roles[number % 2], "content": f"Message {number}."} for number in range(33)]
+    tenant.admin.post(path, json={"messages": talk, "timeout_seconds": 30}).raise_for_status()
+    assert read_contents(chat) == [f"Message {number}." for number in range(13, 33)]
+
+
+@pytest.mark.parametrize("path", [ALONE, "/v1/agent-search"])
+def test_newest_question_is_one_of_twenty_messages(tenant: Tenant, chat: ChatServer, path: str) -> None:
+    talk = [{"role": "user", "content": f"Question {number}?"} for number in range(2)]
+    talk += [{"role": "tool", "content": f"Output {number}."} for number in range(25)]
+    tenant.admin.post(path, json={"messages": talk, "timeout_seconds": 30}).raise_for_status()
+    assert read_contents(chat) == ["Question 1?", *(f"Output {number}." for number in range(6, 25))]
+
+
+@pytest.mark.parametrize(("max_messages", "expected"), [(1, [32]), (4, [29, 30, 31, 32])])
+def test_agent_reads_its_number_of_messages(
+    tenant: Tenant, chat: ChatServer, max_messages: int, expected: list[int]
+) -> None:
+    binding = {"knowledge_bases": ["default"], "max_messages": max_messages}
+    tenant.admin.put("/v1/agents/brief", json=binding).raise_for_status()
+    talk = [{"role": ("customer", "agent")[number % 2], "content": f"Message {number}."} for number in range(33)]
+    tenant.admin.post("/v1/agent-search", json={"messages": talk, "agent_id": "brief"}).raise_for_status()
+    contents = read_contents(chat) if chat.text_requests else ["Message 32."]
+    assert contents == [f"Message {number}." for number in expected]
+
+
 @pytest.mark.parametrize(
     "body",
     [

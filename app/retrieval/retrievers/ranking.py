@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, Self
 from app.retrieval.fusion.rank_fusion import sort_best_first
 from app.retrieval.fusion.score_fusion import place_below
 from app.retrieval.repository import Floats, RetrievalRepository, RetrieverHits, RetrieverQuery
-from app.retrieval.types import ChunkKey, RetrieverName, RetrieverRank, Scores, round_score
+from app.retrieval.types import ChunkKey, Combination, RetrieverName, RetrieverRank, Scores, round_score
 
 RankedKeys = list[tuple[ChunkKey, float]]
 """Pairs of a chunk key and a score, best first."""
@@ -299,6 +299,26 @@ def may_have_more(
         if hits.retriever == "dense" and round(min(hits.scores), 6) >= threshold:
             return True
     return False
+
+
+def merge_lists(ranked_lists: Sequence[RankedKeys], combine: Combination | None = None) -> RankedKeys:
+    """Merge the ranked lists of several queries of one retriever.
+
+    Args:
+        ranked_lists: A ranked list for each query.
+        combine: Whether the best score counts, which is the default, or the sum divided by the number of queries. A
+            chunk that is not in a list gets 0 for it.
+
+    Returns:
+        Each chunk with its score, best first, ties by key.
+    """
+    if combine != "sum" or len(ranked_lists) == 1:
+        return merge_by_best_score(ranked_lists)
+    sums: dict[ChunkKey, float] = {}
+    for ranked_list in ranked_lists:
+        for key, score in ranked_list:
+            sums[key] = sums.get(key, 0.0) + score / len(ranked_lists)
+    return sort_best_first(sums.items())
 
 
 def merge_by_best_score(ranked_lists: Sequence[RankedKeys]) -> RankedKeys:

@@ -77,7 +77,7 @@ async def run(context: SearchContext, options: GraphRagOptions) -> list[Hit]:
     questions = [query.text for query in context.queries if query.text and not query.is_extra]
     indexes = [_to_walk_index(target) for target in context.targets]
     walker = GraphWalker(options.to_settings(), context.search_run, indexes, questions)
-    hits = await context.find(lambda results: hybrid.fuse(results, _HYBRID), refiner=walker)
+    hits = await context.find(lambda results: hybrid.fuse(results, _HYBRID, context.combine), refiner=walker)
     return await describe_walk(context.retriever, walker, hits)
 
 

@@ -1,6 +1,6 @@
 """Lexical retrieval: BM25."""
 
-from app.retrieval.retrievers.ranking import merge_by_best_score
+from app.retrieval.retrievers.ranking import merge_lists
 from app.retrieval.strategies.strategy import NoStrategyOptions, SearchContext, Strategy
 from app.retrieval.types import Hit
 
@@ -14,7 +14,7 @@ async def run(context: SearchContext, _options: NoStrategyOptions) -> list[Hit]:
     Returns:
         The best hits, best first. The score is BM25. Queries are not embedded, so hits have no similarity.
     """
-    return await context.find(lambda results: merge_by_best_score(results.lexical), dense=False)
+    return await context.find(lambda results: merge_lists(results.lexical, context.combine), dense=False)
 
 
 STRATEGY = Strategy("lexical", "BM25 over stemmed words and whole identifiers.", NoStrategyOptions, run)

@@ -26,7 +26,7 @@ from app.retrieval.retrievers.ranking import (
 )
 from app.retrieval.retrievers.terms import NO_TERMS, IndexLanguages, Terms, analyze_queries
 from app.retrieval.search_run import SearchRun, gather
-from app.retrieval.types import Hit, NamedTransformer, Query
+from app.retrieval.types import Combination, Hit, NamedTransformer, Query
 from app.warnings import ServiceWarning, WarningCode
 
 LEXICAL_ONLY = "only the lexical retriever was used"
@@ -105,6 +105,7 @@ class SearchContext:
         search_run: Deadline, timings and notices of the search.
         queries: Queries of the search, at least one.
         targets: Knowledge bases to search, at least one.
+        combine: How the scores of a chunk for several queries count; None for the default of the strategy.
     """
 
     retriever: HybridRetriever
@@ -112,6 +113,7 @@ class SearchContext:
     search_run: SearchRun
     queries: Sequence[Query]
     targets: Sequence[SearchTarget]
+    combine: Combination | None = None
 
     def with_limit(self, limit: int) -> Self:
         """Return a copy that reads more hits, for a strategy that changes their order.

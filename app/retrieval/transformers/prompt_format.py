@@ -19,6 +19,7 @@ from typing import Any
 from pydantic_core import PydanticSerializationError, to_json
 
 from app.inference.chat import ChatMessage
+from app.retrieval.conversation import is_question, list_newest_positions
 from app.retrieval.types import Message
 
 RULES = """You prepare searches in a collection of documents that you do not see.
@@ -44,7 +45,7 @@ def create_user_message(material: Mapping[str, Any]) -> ChatMessage:
 
 
 def select_recent_turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Select the newest turns of a conversation that fit into the limit.
+    """Select the newest turns of a conversation that fit into the limits of messages and characters.
 
     Args:
         messages: Messages, oldest first.
@@ -54,7 +55,7 @@ def select_recent_turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """
     turns: list[dict[str, Any]] = []
     capacity = MAX_CONVERSATION_CHARACTERS
-    for index in range(len(messages) - 1, -1, -1):
+    for index in reversed(list_newest_positions([*map(is_question, messages)])):
         words = messages[index].content.strip()[-MAX_TURN_CHARACTERS:]
         if len(words) > capacity:
             break

@@ -41,6 +41,7 @@ class SearchOptions(TypedDict, total=False):
     expand_options: Mapping[str, Any]
     rerank: bool
     repeat: Literal["demote", "exclude", "allow"]  # results whose text is in messages already
+    combine: Literal["best", "sum"] | None  # scores of a result that several queries found
     include: Sequence[Literal["entities", "parent_summaries", "keywords"]]
     return_vectors: bool
     explain: bool

@@ -10,7 +10,7 @@ from app.errors import InvalidInputError
 from app.ids import encode_id
 from app.logging import get_logger
 from app.principal import Principal
-from app.retrieval.conversation import ASKING_ROLES
+from app.retrieval.conversation import is_question, list_newest_positions
 from app.retrieval.routes import RoutingOptions
 from app.retrieval.strategies import DEFAULT_STRATEGY, find_strategy, parse_strategy_options
 from app.retrieval.types import Hit, Message, SearchRequest
@@ -92,14 +92,10 @@ def _open_session(scope: DocumentScope, binding: BoundAgent, session_id: str | N
 
 
 def _select_newest(messages: Sequence[Message], max_messages: int | None) -> Sequence[Message]:
-    """Return the newest messages. If none is a question, put the newest question before them: many messages of tools
-    may follow it.
-    """
+    """Return the newest messages, one of them the newest question."""
     if max_messages is None:
         return messages
-    questions = [message for message in messages if message.role in ASKING_ROLES and message.content.strip()]
-    newest = messages[-max_messages:]
-    return [*([] if any(message in questions for message in newest) else questions[-1:]), *newest]
+    return [messages[position] for position in list_newest_positions([*map(is_question, messages)], max_messages)]
 
 
 def _resolve_strategy(binding: BoundAgent) -> tuple[str | None, Mapping[str, Any], list[ServiceWarning]]:

@@ -4,7 +4,6 @@ time budget.
 
 import time
 from dataclasses import replace
-from itertools import islice
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -21,7 +20,7 @@ from app.api.v1.search.agent_binding import DEFAULT_TOP_K, apply_binding, format
 from app.api.v1.search.messages import ROLES, extract_texts
 from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
-from app.retrieval.conversation import ASKING_ROLES, MAX_MESSAGES
+from app.retrieval.conversation import ASKING_ROLES, list_newest_positions
 from app.retrieval.quota import require_complete
 from app.retrieval.repeated_texts import REPEATING_ROLES
 from app.retrieval.types import Message, SearchRequest
@@ -144,21 +143,23 @@ class AgentSearchRequest(BaseModel):
     @field_validator("messages", mode="before")
     @classmethod
     def _select_newest(cls, value: Any) -> Any:
-        """Return the newest messages. Before them stand the newest older question, and the older messages that may
+        """Return the newest messages, one of them the newest question. Before them stand the older messages that may
         contain passages of earlier searches.
         """
         if not isinstance(value, list):
             return value
-        newest, former = value[-MAX_MESSAGES:], value[:-MAX_MESSAGES]
-        older = [*islice(filter(_is_question, reversed(former)), 1)]
+        positions = list_newest_positions([*map(_is_question, value)])
         answers = [
-            message for message in former if isinstance(message, dict) and message.get("role") in tuple(REPEATING_ROLES)
+            message
+            for position, message in enumerate(value)
+            if position not in positions and isinstance(message, dict) and message.get("role") in tuple(REPEATING_ROLES)
         ]
-        if not older and not any(map(_is_question, newest)):
+        newest = [value[position] for position in positions]
+        if not any(map(_is_question, newest)):
             for number, message in enumerate(value):
                 if (reason := _find_message_fault(message)) is not None:
                     raise ValueError(f"no message is a question, and message {number} {reason}")
-        return [*answers, *older, *newest]
+        return [*answers, *newest]
 
 
 async def _search_snippets(

@@ -190,6 +190,13 @@ class KnowledgeBaseSearchRequest(AliasedRequestModel):
         "and citation marks do not count.",
         examples=["demote"],
     )
+    combine: Literal["best", "sum"] | None = Field(
+        None,
+        description="How a result counts that several queries found: with its `best` score for one query, or with the "
+        "`sum` of its scores, divided by the number of queries. Null for the default of the strategy: `best` for "
+        "`dense` and `lexical`, `sum` for the others. It also applies to queries that transformers add.",
+        examples=["sum"],
+    )
     include: Annotated[list[Text], Field(max_length=10)] = Field(
         default_factory=list,
         description="Additions to each result: `entities` that the chunk names, `parent_summaries` of the sections "
@@ -255,6 +262,7 @@ class KnowledgeBaseSearchRequest(AliasedRequestModel):
             return_vectors=self.return_vectors,
             include=parse_include_names(self.include, loc=("body", "include")),
             repeat=self.repeat,
+            combine=self.combine,
             explain=self.explain,
             timeout_seconds=self.timeout_seconds,
         )
