@@ -17,7 +17,7 @@ logger = get_logger(__name__)
 
 PARSERS, CHUNKERS, EMBEDDERS = "carrel.parsers", "carrel.chunkers", "carrel.embedders"
 RERANKERS = "carrel.rerankers"
-EXTRACTORS = "carrel.extractors"
+EXTRACTORS, GRAPH_SERIALIZERS = "carrel.extractors", "carrel.graph_serializers"
 STRATEGIES, TRANSFORMERS = "carrel.strategies", "carrel.transformers"
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")

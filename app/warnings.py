@@ -152,6 +152,10 @@ class WarningCode(StrEnum):
         "graph_nothing_to_walk",
         "No entity leads from the query or the best results to other chunks, so the results are those of hybrid.",
     )
+    GRAPH_SERIALIZER_FAILED = (
+        "graph_serializer_failed",
+        "The serializer of the graph failed or took too long; the results have no text of the graph.",
+    )
     GRAPH_SKIPPED = "graph_skipped", "The walk in the graph failed or took too long; the results are those of hybrid."
     GRAPH_WALK_CUT = "graph_walk_cut", "The walk in the graph left out entities of little weight."
     REWRITE_PROMPT_MISSING = (

@@ -32,6 +32,8 @@ from app.ingestion.types import IngestionError
 from app.knowledge_bases.types import Chunking
 from app.logging import configure_logging
 from app.graph.extraction.plugin_extractor import load_extractors
+from app.graph.serializers import load_serializers
+from app.graph.serializers.serializer import NamedPassage, ResultGraph, StatedRelation
 from app.retrieval.strategies import load_strategies
 from app.retrieval.transformers import load_transformers
 from app.settings import load_settings
@@ -71,11 +73,14 @@ async def main():
         chunking = Chunking("paragraphs", 100, 0, options)
         drafts, counts = await asyncio.to_thread(chunk_document, tree, chunking, tools)
     vectors = (await embedder.embed_documents(["Analytical engines", "weaving", "engines"])).vectors
+    passage = NamedPassage("chk_1", "Letters")
+    graph = ResultGraph((), [StatedRelation("Ada", "works with", "Charles", passage)], [passage])
     return {
         "kinds": [kind(card), kind(received("a.bin", CARD.encode(), "text/x-vcard")),
                   kind(received("card.txt", CARD.encode(), "text/vcard")), kind(received("a.vcf", b"%PDF-1.7"))],
         "listed": [sorted(list_plugin_types(load_installed_parsers())), "paragraphs" in load_chunkers()],
         "named": [[*load_strategies()][-1], [*load_transformers()][-1], [*load_extractors()][-1]],
+        "graph": load_serializers()["mermaid"].serialize(graph),
         "title": parsed.title,
         "text": tree.text,
         "errors": [corrupt, too_large],
@@ -122,9 +127,18 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_plugin_page_has_an_example_of_each_kind() -> None:
     groups = re.findall(r'entry-points\."(carrel\.\w+)"', "".join(EXAMPLES.values()))
-    kinds = ("chunkers", "embedders", "extractors", "parsers", "rerankers", "strategies", "transformers")
+    kinds = (
+        "chunkers",
+        "embedders",
+        "extractors",
+        "graph_serializers",
+        "parsers",
+        "rerankers",
+        "strategies",
+        "transformers",
+    )
     assert sorted(groups) == [f"carrel.{kind}" for kind in kinds]
-    assert len(EXAMPLES) == 14
+    assert len(EXAMPLES) == 16
 
 
 def test_plugin_examples_work_after_installation(environment: Path) -> None:
@@ -141,6 +155,7 @@ def test_plugin_examples_work_after_installation(environment: Path) -> None:
         "kinds": ["text/vcard", "text/x-vcard", "text/plain", "application/pdf"],
         "listed": [["text/vcard", "text/x-vcard"], True],
         "named": ["recency", "jargon", "spacy"],
+        "graph": 'flowchart LR\n  "Ada" -- "works with" --> "Charles"',
         "title": "Ada Lovelace",
         "text": f"Ada Lovelace\n\nOrganisation: Analytical Engines, Notes\n\n{note}",
         "errors": ["corrupt", "too_large"],

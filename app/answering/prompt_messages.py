@@ -25,6 +25,8 @@ Be brief and to the point, and answer in the language of the question. Do not wr
 sources: they are shown next to your answer."""
 CONVERSATION_NOTE = """
 `conversation` contains the earlier messages. It explains what the question means, and is not a source."""
+CONNECTIONS_NOTE = """
+`connections` says which names the sources share. It is not a source."""
 ANALYSIS_NOTE = """
 `analysis` is another reader's interpretation of the question."""
 # An administrator writes the prompt, so it may be part of the instructions.
@@ -45,6 +47,7 @@ def build_answer_messages(
     messages: Sequence[Message],
     reformulation: Reformulation | None,
     *,
+    connections: str | None = None,
     custom_prompt: str | None,
 ) -> list[ChatMessage]:
     """Build the messages that request an answer.
@@ -54,6 +57,7 @@ def build_answer_messages(
         sources: Sources of the answer.
         messages: Conversation of the request.
         reformulation: Result of rewriting the question, whose analysis is added to the prompt.
+        connections: Text about the names that the sources share; None without one.
         custom_prompt: Answer prompt of the knowledge base or the agent.
     """
     task, material = ANSWER_TASK, {"question": question}
@@ -61,6 +65,9 @@ def build_answer_messages(
     if reformulation is not None and reformulation.analysis:
         task += ANALYSIS_NOTE
         material["analysis"] = reformulation.analysis
+    if connections is not None:
+        task += CONNECTIONS_NOTE
+        material["connections"] = connections
     if turns:
         task += CONVERSATION_NOTE
     if custom_prompt is not None:

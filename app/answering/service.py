@@ -24,6 +24,7 @@ from app.answering.types import (
 )
 from app.errors import InvalidInputError
 from app.inference.chat import ChatNotConfigured, ChatTokens, ChatUnavailable
+from app.inference.embedding.token_estimate import estimate_tokens
 from app.logging import get_logger
 from app.retrieval.conversation import ASKING_ROLES
 from app.retrieval.quota import require_complete
@@ -41,6 +42,8 @@ CITATIONS_BY_OVERLAP = ServiceWarning(
 )
 
 MAX_CITATION_TOKENS = 300
+MAX_CONNECTIONS_SHARE = 4
+"""A text about names that the sources share fills at most one part in four of the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,16 @@ class AnswerRun:
 
     def select_sources(self, sources: Sequence[AnswerSource]) -> list[AnswerSource]:
         """Select the sources that fit the context, or raise InvalidInputError if none fits."""
-        return select_within_budget(sources, max_tokens=self.request.max_context_tokens)
+        connections_tokens = 0 if self.connections is None else estimate_tokens(self.connections)
+        return select_within_budget(sources, max_tokens=self.request.max_context_tokens - connections_tokens)
+
+    @property
+    def connections(self) -> str | None:
+        """Text about the names that the sources share; None if there is none, or if it fills much of the context."""
+        text = self.search_result.graph_text
+        if text is None or estimate_tokens(text) * MAX_CONNECTIONS_SHARE > self.request.max_context_tokens:
+            return None
+        return text
 
     async def compress_sources(self, sources: Sequence[AnswerSource]) -> Sequence[AnswerSource]:
         """Compress sources with the chat model, and add a warning if some of them stay uncompressed.
@@ -167,6 +179,7 @@ class AnswerRun:
             sources,
             self.request.search.messages,
             self.search_result.reformulation,
+            connections=self.connections,
             custom_prompt=self.search_result.answer_prompt.text if self.search_result.answer_prompt else None,
         )
         first_token_timeout_seconds = self.settings.first_token_timeout_seconds

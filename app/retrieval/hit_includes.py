@@ -20,7 +20,9 @@ from app.warnings import ServiceWarning, WarningCode
 logger = get_logger(__name__)
 
 
-async def add_includes(db: TenantDatabase, search_run: SearchRun, names: Sequence[str], hits: list[Hit]) -> list[Hit]:
+async def add_includes(
+    db: TenantDatabase, search_run: SearchRun, names: Sequence[str], hits: Sequence[Hit]
+) -> Sequence[Hit]:
     """Return hits with the items of the requested includes. An include that is late or fails becomes a notice.
 
     Args:

@@ -54,6 +54,7 @@ class SearchRun:
         degraded_steps: Steps that failed or were skipped, each with a reason as in ``get_failure_reason``.
         background_tasks: Tasks that run while the search continues.
         subgraphs: Parts of the entity graph that connect the hits, if the caller requested them.
+        serializer_names: Serializers for the text of these parts, if the caller requested a text.
         database_budget: Database time that is left, shared by all parts of the search.
     """
 
@@ -65,6 +66,7 @@ class SearchRun:
     degraded_steps: dict[str, str] = field(default_factory=dict)
     background_tasks: list[asyncio.Task[Any]] = field(default_factory=list)
     subgraphs: list[Subgraph] = field(default_factory=list)
+    serializer_names: list[str] = field(default_factory=list)
     database_budget: DatabaseBudget = field(default_factory=DatabaseBudget)
 
     @classmethod
@@ -142,7 +144,8 @@ class SearchRun:
         """Cancel the background tasks and forget everything collected so far, except the timings."""
         self.cancel_background()
         for collected in (
-            self.warnings, self.notices, self.plans, self.degraded_steps, self.background_tasks, self.subgraphs
+            self.warnings, self.notices, self.plans, self.degraded_steps, self.background_tasks, self.subgraphs,
+            self.serializer_names,
         ):  # fmt: skip
             collected.clear()
 

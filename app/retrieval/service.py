@@ -28,6 +28,7 @@ from app.retrieval.costs import SearchCosts
 from app.retrieval.explanation_builder import build_explanation
 from app.retrieval.federation import FederatedSearch, embed_for_source
 from app.retrieval.fusion.merge_sources import fuse_sources
+from app.retrieval.graph_walk.graph_text import add_graph_text
 from app.retrieval.hit_includes import add_includes
 from app.retrieval.part_search import (
     PartSearcher,
@@ -220,14 +221,15 @@ class RetrievalService:
         parts = self._build_parts(plan, planned, queries, search_run)
         scene = _SearchScene(request, db, search_run, query_embedder)
         hits = await self._find_hits(scene, plan, queries, parts, federated_search)
-        hits = await add_includes(db, search_run, request.include, hits[: plan.top_k])
+        kept, graph_text = await add_graph_text(request, search_run, hits[: plan.top_k], top_k=plan.top_k)
+        included = await add_includes(db, search_run, request.include, kept)
         reformulation = await rewritten.await_reformulation()
         explanation = None
         if request.explain:
             sources = federated_search.explain_sources()
             explanation = build_explanation(request, plan, planned, route, search_run.plans, sources)
         return SearchResult(
-            hits=hits,
+            hits=included,
             queries=_collect_texts(queries, parts),
             strategy=_get_strategy_name(plan, parts),
             warnings=[*search_run.warnings, *search_run.notices],
@@ -239,7 +241,8 @@ class RetrievalService:
             answer_prompt=plan.prompts.get("answer"),
             degraded_steps=search_run.degraded_steps,
             auto_thresholds=auto_thresholds,
-            subgraph=_merge_subgraphs(search_run, hits),
+            subgraph=_merge_subgraphs(search_run, included),
+            graph_text=graph_text,
         )
 
     def _plan_sources_early(

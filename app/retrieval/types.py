@@ -123,6 +123,7 @@ class SearchRequest:
         max_text_characters: Number of characters after which the caller cuts the texts of hits; None for no limit.
         has_citation_prefix: Whether the caller puts the citation in brackets before each text, and cuts both together.
         needs_analysis: Whether an answer is written from the result, so that the conversation is analyzed.
+        accepts_graph_text: Whether the caller returns a text of the graph, which takes the place of the last hit.
         explain: Whether the result has an explanation.
         timeout_seconds: Time limit of the search.
         notices: Warnings about the request, which the result repeats.
@@ -153,6 +154,7 @@ class SearchRequest:
     max_text_characters: int | None = None
     has_citation_prefix: bool = False
     needs_analysis: bool = False
+    accepts_graph_text: bool = False
     explain: bool = False
     timeout_seconds: float = 5.0
     notices: Sequence[ServiceWarning] = ()
@@ -385,6 +387,7 @@ class SearchResult:
         answer_prompt: Prompt for an answer from the result; None if there is none.
         degraded_steps: Steps that failed or had too little time, each with the reason.
         subgraph: Part of the entity graph that connects the hits; None if it was not requested.
+        graph_text: Text of this part of the graph, which counts as a result; None if there is none.
         auto_thresholds: Calibrated thresholds of the searched knowledge bases; None if ``auto`` was not requested.
     """
 
@@ -401,3 +404,4 @@ class SearchResult:
     degraded_steps: Mapping[str, str] = field(default_factory=dict)
     auto_thresholds: Sequence[AutoThreshold] | None = None
     subgraph: Subgraph | None = None
+    graph_text: str | None = None

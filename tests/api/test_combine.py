@@ -19,7 +19,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], str]] = {
     "hybrid": ({"strategy": "hybrid"}, "sum"),
     "rrf": ({"strategy": "hybrid", "strategy_options": {"fusion": "rrf"}}, "sum"),
     "dense": ({"strategy": "dense"}, "best"),
-    "lexical": ({"strategy": "lexical"}, "best"),
+    "lexical": ({"strategy": "lexical"}, "sum"),
 }
 COMBINATIONS: dict[str, Callable[[Sequence[float]], float]] = {"best": max, "sum": mean}
 

@@ -318,7 +318,7 @@ def test_predicate_that_cannot_be_stored_is_422(films: Tenant, predicate: str) -
 @pytest.mark.parametrize(
     "options",
     [{"max_hops": 0}, {"max_hops": 4}, {"seeds": -1}, {"damping": 1.5}, {"graph_weight": 2}, {"max_entity_share": 0},
-     {"subgraph": "all"}, {"subgraph": "text"}, {"unknown": 1}, {"relation_filter": "met"}],
+     {"subgraph": "all"}, {"serializer": "yaml"}, {"unknown": 1}, {"relation_filter": "met"}],
     ids=str,
 )  # fmt: skip
 def test_invalid_option_is_422(films: Tenant, options: dict[str, Any]) -> None:

@@ -112,8 +112,9 @@ class RetrievedChunkOut(BaseModel):
 
 
 class KnowledgeSearchOut(BaseModel):
-    """Result of ``search_knowledge``: passages, best first."""
+    """Result of ``search_knowledge``: passages, best first, after a text about the names that connect them."""
 
+    connections: str | None = Field(None, exclude_if=lambda text: text is None)
     results: list[RetrievedChunkOut]
     warnings: list[WarningOut]
 

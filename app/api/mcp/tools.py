@@ -170,11 +170,13 @@ async def search_knowledge(tenant: TenantServices, arguments: KnowledgeSearchArg
         knowledge_bases=arguments.knowledge_bases,
         filter=arguments.filter,
         top_k=arguments.top_k,
+        accepts_graph_text=True,
         scope=_build_scope(tenant),
     )
     result = await _search(tenant, request)
     chunks = [_to_retrieved_chunk_out(hit) for hit in result.hits]
-    return ToolResult(KnowledgeSearchOut(results=chunks, warnings=to_warnings_out(result.warnings)), result.timings_ms)
+    found = KnowledgeSearchOut(connections=result.graph_text, results=chunks, warnings=to_warnings_out(result.warnings))
+    return ToolResult(found, result.timings_ms)
 
 
 async def list_knowledge_bases(tenant: TenantServices, arguments: KnowledgeBaseListArguments) -> ToolResult:

@@ -68,7 +68,8 @@ async def describe_walk(retriever: HybridRetriever, walker: GraphWalker, hits: l
         The hits in the same order.
     """
     outcome, has_subgraph = walker.outcome, walker.settings.subgraph != "none"
-    if not hits or not outcome.paths or not (retriever.explain or has_subgraph):
+    has_walked = bool(outcome.paths or (has_subgraph and any(outcome.query_entities.values())))
+    if not hits or not has_walked or not (retriever.explain or has_subgraph):
         return hits
     try:
         names = await _load_names(retriever, outcome, hits)
@@ -78,11 +79,13 @@ async def describe_walk(retriever: HybridRetriever, walker: GraphWalker, hits: l
         return hits
     if has_subgraph:
         retriever.search_run.subgraphs.append(build_subgraph(outcome, names, hits))
+    if walker.settings.subgraph == "text":
+        retriever.search_run.serializer_names.append(walker.settings.serializer)
     return [replace(hit, path_names=tuple(_list_path_names(hit.key, outcome, names))) for hit in hits]
 
 
 def build_subgraph(outcome: WalkOutcome, names: ChunkNames, hits: Sequence[Hit]) -> Subgraph:
-    """Build the subgraph of the hits: the entities of their paths and of the query, and the edges between them (pure).
+    """Build the subgraph of the hits: the entities of their paths and of the query, and those related to them (pure).
 
     Args:
         outcome: Outcome of the walk.
@@ -93,6 +96,9 @@ def build_subgraph(outcome: WalkOutcome, names: ChunkNames, hits: Sequence[Hit])
         (hit.key[:16], entity) for hit in hits if (path := outcome.paths.get(hit.key)) for entity in path.entities
     }
     wanted |= {(index, entity.key) for index, entities in outcome.query_entities.items() for entity in entities}
+    for relation in names.relations:
+        ends = {(relation.chunk[:16], relation.subject), (relation.chunk[:16], relation.object)}
+        wanted |= ends if ends & wanted else set()
     nodes: dict[str, SubgraphNode] = {}
     edges: list[SubgraphEdge] = []
     for hit in hits:

@@ -6,9 +6,10 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from app.filters import CompiledFilter
+from app.graph.serializers import DEFAULT_SERIALIZER
 from app.retrieval.types import ChunkKey
 
-SubgraphContent = Literal["none", "entities"]
+SubgraphContent = Literal["none", "entities", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,7 @@ class WalkSettings:
     max_entity_share: float
     fuse_with_vectors: bool
     subgraph: SubgraphContent
+    serializer: str = DEFAULT_SERIALIZER
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from app.errors import InvalidInputError
 from app.filters.values import check_text
+from app.graph.serializers import DEFAULT_SERIALIZER, load_serializers
 from app.retrieval.graph_walk.subgraph import describe_walk
 from app.retrieval.graph_walk.types import SubgraphContent, WalkIndex, WalkSettings
 from app.retrieval.graph_walk.walker import GraphWalker
@@ -46,8 +47,18 @@ class GraphRagOptions(BaseModel, extra="forbid"):
         True, description="Whether hits of the hybrid search that the walk does not reach are results too."
     )
     subgraph: SubgraphContent = Field(
-        "none", description="`entities`: the response has the names and paths of the results."
+        "none",
+        description="`entities`: the response has the names and paths of the results. `text`: also one text "
+        "of them for a model, which counts as a result.",
     )
+    serializer: str = Field(DEFAULT_SERIALIZER, description="Serializer of this text: `text`, `json` or of a plugin.")
+
+    @field_validator("serializer")
+    @classmethod
+    def _check_serializer(cls, value: str) -> str:
+        if value not in load_serializers():
+            raise ValueError(f"no such serializer; known are {', '.join(sorted(load_serializers()))}")
+        return value
 
     @field_validator("relation_filter")
     @classmethod

@@ -190,7 +190,7 @@ class SearchContext:
             models=self._number_models(),
             rank=rank,
             is_fused=dense and lexical,
-            is_scaled=dense and (lexical or (len(spans) > 1 and None in spans)),
+            is_scaled=(dense and (lexical or (len(spans) > 1 and None in spans))) or self._sums_queries,
             needs_cosines=dense and lexical and cosines,
             vector=calls[0].vector if limits_cosines else None,
             model_query_vectors=comparisons,
@@ -199,6 +199,11 @@ class SearchContext:
             refiner=refiner,
         )
         return await self.retriever.retrieve(calls, ranker, extra_positions=frozenset(compress(count(), is_extra)))
+
+    @property
+    def _sums_queries(self) -> bool:
+        """Whether a score depends on the queries that found a chunk, and so on the number of rows that were read."""
+        return self.combine == "sum" and len(self.queries) > 1
 
     def _get_threshold(self, target: SearchTarget) -> float | None:
         return self.retriever.score_thresholds.get(target.kb.index.id.bytes)

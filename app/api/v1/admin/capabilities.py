@@ -9,6 +9,7 @@ from app.api.dependencies import AuthenticatedRoute, CurrentReader, CurrentResou
 from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest
 from app.api.v1.search.search_queries import MAX_IMAGE_BYTES
 from app.bootstrap import Resources
+from app.graph.serializers import load_serializers
 from app.inference.embedding import Embedder
 from app.inference.embedding.search_defaults import get_search_defaults
 from app.ingestion.chunkers import DEFAULT_CHUNKER, ChunkerSpec
@@ -41,6 +42,16 @@ class ComponentOut(BaseModel):
         description="JSON schema of the options, with defaults.", examples=[{"type": "object", "properties": {}}]
     )
     default: bool = Field(description="Whether it is used if a request names none.", examples=[True])
+
+
+class SerializerOut(BaseModel):
+    """Serializer of the graph of a search's results."""
+
+    name: str = Field(description="Name for the option `serializer`.", examples=["text"])
+    description: str = Field(
+        description="What it writes.",
+        examples=["A line for each relation, and for each name that several results share."],
+    )
 
 
 class ExtractorOut(BaseModel):
@@ -108,6 +119,9 @@ class CapabilitiesOut(BaseModel):
     extractors: list[ExtractorOut] = Field(
         description="Installed extractors of plugins, for `graph.extractors` of a knowledge base. The extraction "
         "without a model is always used."
+    )
+    graph_serializers: list[SerializerOut] = Field(
+        description="Serializers for the option `serializer` of the strategy `graph_rag`."
     )
     embedding_models: list[EmbeddingModelOut] = Field(description="Embedding models for knowledge bases.")
     models: dict[str, bool] = Field(
@@ -215,6 +229,10 @@ async def get_capabilities(resources: CurrentResources, _: CurrentReader) -> dic
         "transformers": _list_transformers(),
         "extractors": [
             {"name": name, "version": version} for name, version in sorted(resources.extractors.versions.items())
+        ],
+        "graph_serializers": [
+            {"name": serializer.name, "description": serializer.description}
+            for serializer in load_serializers().values()
         ],
         "embedding_models": [
             {

@@ -125,6 +125,11 @@ def format_snippet(hit: Hit, settings: BindingSettings) -> str:
     text = hit.chunk.content
     if settings.citations == "prefix" and text.strip():
         text = f"[{' '.join(hit.citation.split())}] {text}"
+    return cut_snippet(text, settings)
+
+
+def cut_snippet(text: str, settings: BindingSettings) -> str:
+    """Return a text with the maximum length of the settings, and without lines that separate passages."""
     return _replace_rules(text[: settings.max_snippet_chars])
 
 

@@ -16,7 +16,7 @@ from app.api.http import example_values
 from app.api.http.large_responses import LoopYielder
 from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.http.search_quota import search_with_quota
-from app.api.v1.search.agent_binding import DEFAULT_TOP_K, apply_binding, format_snippet
+from app.api.v1.search.agent_binding import DEFAULT_TOP_K, apply_binding, cut_snippet, format_snippet
 from app.api.v1.search.messages import ROLES, extract_texts
 from app.bootstrap import TenantServices
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
@@ -173,6 +173,7 @@ async def _search_snippets(
         messages=[Message(message.role, message.content) for message in body.messages],
         knowledge_bases=knowledge_bases,
         top_k=body.top_k,
+        accepts_graph_text=True,
         # The contract has no field for the reranker. If a reranker is configured, the search uses it.
         rerank=tenant.retrieval.reranker is not None,
     )
@@ -201,7 +202,8 @@ async def _search_snippets(
         request, timeout_seconds=max(request.timeout_seconds - elapsed_seconds, MIN_SEARCH_TIMEOUT_SECONDS)
     )
     result = require_complete(await search_with_quota(tenant, request, response))
-    texts, yielder = [], LoopYielder()
+    texts = [] if result.graph_text is None else [cut_snippet(result.graph_text, settings)]
+    yielder = LoopYielder()
     for hit in result.hits:
         texts.append(format_snippet(hit, settings))
         await yielder.add_bytes(hit.size_bytes)

@@ -194,7 +194,7 @@ class KnowledgeBaseSearchRequest(AliasedRequestModel):
         None,
         description="How a result counts that several queries found: with its `best` score for one query, or with the "
         "`sum` of its scores, divided by the number of queries. Null for the default of the strategy: `best` for "
-        "`dense` and `lexical`, `sum` for the others. It also applies to queries that transformers add.",
+        "`dense`, `sum` for the others. It also applies to queries that transformers add.",
         examples=["sum"],
     )
     include: Annotated[list[Text], Field(max_length=10)] = Field(
@@ -261,6 +261,7 @@ class KnowledgeBaseSearchRequest(AliasedRequestModel):
             rerank=self.rerank,
             return_vectors=self.return_vectors,
             include=parse_include_names(self.include, loc=("body", "include")),
+            accepts_graph_text=True,
             repeat=self.repeat,
             combine=self.combine,
             explain=self.explain,

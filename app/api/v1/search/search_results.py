@@ -176,7 +176,7 @@ async def create_search_response(result: SearchResult, response: Response) -> Se
         strategy=result.strategy,
         degraded=[DegradedStepOut(step=step, reason=reason) for step, reason in result.degraded_steps.items()],
         warnings=to_warnings_out(result.warnings),
-        graph=to_graph_out(result.subgraph),
+        graph=to_graph_out(result.subgraph, result.graph_text),
         auto_thresholds=to_auto_thresholds_out(result),
         timings_ms=dict(result.timings_ms),
         explain=to_explanation_out(result),

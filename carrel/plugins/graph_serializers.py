@@ -1,0 +1,12 @@
+"""Interface for plugins that write the graph of a search's results as one text for a model."""
+
+from app.graph.serializers.serializer import (
+    MAX_GRAPH_CHARACTERS,
+    GraphSerializer,
+    NamedPassage,
+    ResultGraph,
+    SharedName,
+    StatedRelation,
+)
+
+__all__ = ["MAX_GRAPH_CHARACTERS", "GraphSerializer", "NamedPassage", "ResultGraph", "SharedName", "StatedRelation"]
