@@ -53,8 +53,8 @@ def build_conversation_queries(messages: Sequence[Message]) -> list[str]:
 def list_newest_positions(is_question: Sequence[bool], max_messages: int = MAX_MESSAGES) -> list[int]:
     """List the positions of the newest messages of a conversation.
 
-    If none of them is a question, the newest older question takes the place of the oldest of them: many messages of
-    tools may follow a question.
+    Many messages of tools may follow a question. If none of the newest is a question, the newest older question takes
+    the place of the oldest of them.
 
     Args:
         is_question: For each message, oldest first, whether it is a question.

@@ -43,7 +43,7 @@ async def add_graph_text(
         top_k: Number of results that the caller wants, with the text. Of a single result there is no text.
 
     Returns:
-        The hits beside the text, and the text; None without a text.
+        The hits that are returned with the text, and the text; None without a text.
     """
     if not (request.accepts_graph_text and search_run.serializer_names and search_run.subgraphs) or top_k < 2:
         return hits, None
