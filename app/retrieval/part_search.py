@@ -15,6 +15,7 @@ from app.logging import get_logger
 from app.quotas.types import DailyTokenLimitReached
 from app.retrieval.costs import MIN_WEIGHT, SearchCosts
 from app.retrieval.fusion.merge_sources import SourceHits, merge_sources
+from app.retrieval.hit_order import get_sort_key
 from app.retrieval.language_check import warn_unread_languages
 from app.retrieval.query_embedding import QueryEmbedder, check_dimensions, drop_unusable_queries, warn_dimensions
 from app.retrieval.repeated_texts import RepeatCheck
@@ -28,7 +29,7 @@ from app.retrieval.strategies.strategy import (
     collect_index_refs,
     collect_score_thresholds,
 )
-from app.retrieval.types import Hit, Query, SearchRequest, get_sort_key
+from app.retrieval.types import Hit, Query, SearchRequest
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)

@@ -6,8 +6,9 @@ from dataclasses import replace
 from app.inference.rerank import Reranker, RerankUnavailable
 from app.logging import get_logger
 from app.retrieval import time_budget
+from app.retrieval.hit_order import get_sort_key
 from app.retrieval.search_run import SearchRun
-from app.retrieval.types import Hit, Query, get_sort_key
+from app.retrieval.types import Hit, Query
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)

@@ -360,16 +360,6 @@ class Hit:
         return format_citation(self.document.source, self.chunk.slide, self.pages)
 
 
-def round_score(score: float) -> float:
-    """Round a score to the digits that callers see. Scores that look equal to callers then count as ties."""
-    return round(score, 6)
-
-
-def get_sort_key(hit: Hit) -> tuple[float, UUID, int]:
-    """Return the sort key of a hit: best score first, ties by document and chunk index."""
-    return -round_score(hit.score), hit.document.id, hit.chunk.ordinal
-
-
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """Result of one search.

@@ -7,13 +7,14 @@ from uuid import UUID
 from app.retrieval.expansion.auto_merge import auto_merge, drop_contained
 from app.retrieval.expansion.expand import drop_overlapping, expand_hits
 from app.retrieval.fusion.merge_sources import deduplicate_hits
+from app.retrieval.hit_order import get_sort_key
 from app.retrieval.index_refs import IndexRef
 from app.retrieval.repeated_texts import RepeatCheck, count_fresh, put_repeats_last
 from app.retrieval.repository import RetrievalRepository
 from app.retrieval.retrievers.ranking import RankedKeys, Ranking, split_with_ties
 from app.retrieval.retrievers.similarity import fill_missing_similarities
 from app.retrieval.search_run import THRESHOLD_NOT_APPLIED, SearchRun
-from app.retrieval.types import ChunkKey, Expansion, Hit, RetrieverName, get_sort_key
+from app.retrieval.types import ChunkKey, Expansion, Hit, RetrieverName
 from app.warnings import ServiceWarning, WarningCode
 
 # Number of chunks to load at a time if hits may be merged. Otherwise a long section would be loaded in many small

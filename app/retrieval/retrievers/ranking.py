@@ -8,8 +8,9 @@ from typing import NamedTuple, Protocol, Self
 
 from app.retrieval.fusion.rank_fusion import sort_best_first
 from app.retrieval.fusion.score_fusion import place_below
+from app.retrieval.hit_order import round_score
 from app.retrieval.repository import Floats, RetrievalRepository, RetrieverHits, RetrieverQuery
-from app.retrieval.types import ChunkKey, Combination, RetrieverName, RetrieverRank, Scores, round_score
+from app.retrieval.types import ChunkKey, Combination, RetrieverName, RetrieverRank, Scores
 
 RankedKeys = list[tuple[ChunkKey, float]]
 """Pairs of a chunk key and a score, best first."""
