@@ -224,17 +224,15 @@ class RetrievalService:
         kept, graph_text = await add_graph_text(request, search_run, hits[: plan.top_k], top_k=plan.top_k)
         included = await add_includes(db, search_run, request.include, kept)
         reformulation = await rewritten.await_reformulation()
-        explanation = None
-        if request.explain:
-            sources = federated_search.explain_sources()
-            explanation = build_explanation(request, plan, planned, route, search_run.plans, sources)
+        sources = federated_search.explain_sources() if request.explain else []
+        explain = partial(build_explanation, request, plan, planned, route, search_run.plans, sources)
         return SearchResult(
             hits=included,
             queries=_collect_texts(queries, parts),
             strategy=_get_strategy_name(plan, parts),
             warnings=[*search_run.warnings, *search_run.notices],
             timings_ms=search_run.timings_ms,
-            explanation=explanation,
+            explanation=explain() if request.explain else None,
             is_complete=not search_run.warnings,
             reformulation=reformulation,
             languages=route.languages,
