@@ -221,8 +221,8 @@ class RetrievalService:
         parts = self._build_parts(plan, planned, queries, search_run)
         scene = _SearchScene(request, db, search_run, query_embedder)
         hits = await self._find_hits(scene, plan, queries, parts, federated_search)
-        kept, graph_text = await add_graph_text(request, search_run, hits[: plan.top_k], top_k=plan.top_k)
-        included = await add_includes(db, search_run, request.include, kept)
+        shown_hits, graph_text = await add_graph_text(request, search_run, hits[: plan.top_k], top_k=plan.top_k)
+        included = await add_includes(db, search_run, request.include, shown_hits)
         reformulation = await rewritten.await_reformulation()
         sources = federated_search.explain_sources() if request.explain else []
         explain = partial(build_explanation, request, plan, planned, route, search_run.plans, sources)

@@ -175,8 +175,10 @@ async def search_knowledge(tenant: TenantServices, arguments: KnowledgeSearchArg
     )
     result = await _search(tenant, request)
     chunks = [_to_retrieved_chunk_out(hit) for hit in result.hits]
-    found = KnowledgeSearchOut(connections=result.graph_text, results=chunks, warnings=to_warnings_out(result.warnings))
-    return ToolResult(found, result.timings_ms)
+    output = KnowledgeSearchOut(
+        connections=result.graph_text, results=chunks, warnings=to_warnings_out(result.warnings)
+    )
+    return ToolResult(output, result.timings_ms)
 
 
 async def list_knowledge_bases(tenant: TenantServices, arguments: KnowledgeBaseListArguments) -> ToolResult:

@@ -21,16 +21,16 @@ def serialize(graph: ResultGraph) -> str:
     Returns:
         The text; empty if there are no names.
     """
-    found: dict[str, list[dict[str, Any]]] = {"names": [], "relations": []}
+    content: dict[str, list[dict[str, Any]]] = {"names": [], "relations": []}
     items = [("relations", _to_json_relation(relation)) for relation in graph.relations]
     items += [("names", _to_json_name(shared)) for shared in graph.names]
-    length = len(json.dumps(found))
+    length = len(json.dumps(content))
     for field, item in items:
         length += len(json.dumps(item, ensure_ascii=False)) + 2
         if length > MAX_GRAPH_CHARACTERS:
             break
-        found[field].append(item)
-    return json.dumps(found, ensure_ascii=False) if found["names"] or found["relations"] else ""
+        content[field].append(item)
+    return json.dumps(content, ensure_ascii=False) if content["names"] or content["relations"] else ""
 
 
 def _to_json_relation(relation: StatedRelation) -> dict[str, Any]:

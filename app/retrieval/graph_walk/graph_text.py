@@ -47,8 +47,10 @@ async def add_graph_text(
     """
     if not (request.accepts_graph_text and search_run.serializer_names and search_run.subgraphs) or top_k < 2:
         return hits, None
-    name, kept = search_run.serializer_names[0], hits[: top_k - 1]
-    graph = build_result_graph(merge_subgraphs(search_run.subgraphs, {_get_chunk_id(hit) for hit in kept}), kept)
+    name, listed_hits = search_run.serializer_names[0], hits[: top_k - 1]
+    graph = build_result_graph(
+        merge_subgraphs(search_run.subgraphs, {_get_chunk_id(hit) for hit in listed_hits}), listed_hits
+    )
     try:
         async with asyncio.timeout(min(MAX_SECONDS, search_run.remaining_seconds * TIME_SHARE)):
             serialize = load_serializers()[name].serialize
@@ -59,7 +61,7 @@ async def add_graph_text(
         message = f"The serializer {name!r} failed ({type(exc).__name__}), so the results have no text of the graph."
         search_run.add_notice(ServiceWarning(WarningCode.GRAPH_SERIALIZER_FAILED, message))
         return hits, None
-    return (kept, text) if text else (hits, None)
+    return (listed_hits, text) if text else (hits, None)
 
 
 @cache
