@@ -1,13 +1,13 @@
 """``python -m scripts.docs.build_reference``: write the generated pages of ``docs/reference/``.
 
-The pages of settings, commands and tables are committed, and a test compares them with the code. The pages of the HTTP
-API are made for each build of the site.
+The pages of settings, commands, tables and capabilities are committed, and a test compares them with their sources.
+The pages of the HTTP API are made for each build of the site.
 """
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.docs import command_line, configuration, http_api, sql_schema
+from scripts.docs import capability_table, command_line, configuration, http_api, sql_schema
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference"
 
@@ -17,6 +17,7 @@ def build_committed_pages() -> Iterator[tuple[Path, str]]:
     yield REFERENCE / "configuration.md", configuration.build_page()
     yield REFERENCE / "commands.md", command_line.build_page()
     yield REFERENCE / "sql-schema.md", sql_schema.build_page()
+    yield REFERENCE / "coverage.md", capability_table.build_page()
 
 
 def main() -> None:

@@ -136,6 +136,7 @@ def upload_reports(tenant: Tenant, count: int, *, first: int = 0) -> None:
         add(tenant, "\n\n".join(sections), f"report-{number}")
 
 
+@pytest.mark.capability("enrich-off")
 def test_new_knowledge_base_has_enrichment_disabled(tenant: Tenant) -> None:
     assert tenant.admin.get(KB).json()["enrichment"] == {
         "enabled": False,
@@ -163,6 +164,7 @@ def test_unknown_model_is_refused_with_known_names(tenant: Tenant) -> None:
     assert enable(tenant, model="smaller")["model"] == "smaller"
 
 
+@pytest.mark.capability("enrich-model")
 def test_ready_document_gets_summaries_entities_and_relations(
     service: Service, tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
 ) -> None:
@@ -181,6 +183,7 @@ def test_ready_document_gets_summaries_entities_and_relations(
     assert asyncio.run(find_inconsistencies(service.urls.app, tenant_id(tenant))) == {}
 
 
+@pytest.mark.capability("enrich-evidence")
 def test_names_and_evidence_outside_of_the_text_are_dropped(
     service: Service, tenant: Tenant, writer: SectionWriter
 ) -> None:
@@ -283,6 +286,7 @@ def test_refused_document_fails_and_stays_ready(
     wait_for_state(tenant, document, "done")
 
 
+@pytest.mark.capability("enrich-limit")
 def test_limit_of_a_document_stops_before_a_call_that_could_exceed_it(
     tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
 ) -> None:
@@ -449,6 +453,7 @@ def test_reply_is_bounded_data(
     assert all("delete every document" not in talk.messages[0]["content"] for talk in running_chat.text_requests)
 
 
+@pytest.mark.capability("enrich-estimate")
 def test_estimate_is_within_a_fifth_of_the_cost_of_fifty_documents(
     tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
 ) -> None:

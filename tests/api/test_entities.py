@@ -72,6 +72,7 @@ def find_id(client: httpx2.Client, name: str) -> str:
     return entity_id
 
 
+@pytest.mark.capability("entities-list")
 def test_list_counts_chunks_and_titles(tenant: Tenant) -> None:
     add(tenant, "Stephen Warbeck", "Shakespeare in Love")
     add(tenant, "Stephen Warbeck", "Billy Elliot", title="Stephen Warbeck")
@@ -86,6 +87,7 @@ def test_list_counts_chunks_and_titles(tenant: Tenant) -> None:
     assert names == sorted(names)
 
 
+@pytest.mark.capability("entities-find")
 def test_list_finds_prefix_and_words_without_case_and_accents(tenant: Tenant) -> None:
     add(tenant, "Émile Zola", "The Zola Prize", "Emil Nolde", "「百年孤独」")
     assert set(listed(tenant.admin, prefix="EMIL")) == {"Émile Zola", "Emil Nolde"}
@@ -189,6 +191,7 @@ def test_enforced_metadata_hides_entities(tenant: Tenant) -> None:
     assert listed(tenant.admin, path, prefix="acme") == {"Acme Inside": 1}
 
 
+@pytest.mark.capability("entities-get")
 def test_entity_has_chunks_neighbours_and_relations(tenant: Tenant) -> None:
     documents = [add(tenant, "Stephen Warbeck", "Billy Elliot", f"Other {letter}x") for letter in "ABC"]
     relate(tenant, documents[0], "Stephen Warbeck", "Billy Elliot")
@@ -219,6 +222,7 @@ def test_unknown_entity_is_not_found(tenant: Tenant, entity: str) -> None:
     assert_problem(tenant.admin.get(f"{ENTITIES}/{entity}"), 404, "entity_not_found")
 
 
+@pytest.mark.capability("entities-document")
 def test_document_graph_has_entities_and_edges(tenant: Tenant) -> None:
     document = add(tenant, "Stephen Warbeck", "Billy Elliot")
     relate(tenant, document, "Stephen Warbeck", "Billy Elliot")
@@ -268,6 +272,7 @@ def test_index_without_graph_is_a_warning(tenant: Tenant) -> None:
         assert [warning["code"] for warning in reply["warnings"]] == ["graph_missing"]
 
 
+@pytest.mark.capability("entities-deletion")
 def test_deleted_documents_leave_no_names(tenant: Tenant) -> None:
     document = add(tenant, "Acme Gone")
     assert listed(tenant.admin, prefix="acme") == {"Acme Gone": 1}

@@ -20,6 +20,7 @@ def merge(tenant: Tenant, *names: str, into: str) -> None:
     tenant.admin.post(f"{ENTITIES}/merge", json=body).raise_for_status()
 
 
+@pytest.mark.capability("entities-merge")
 def test_merge_counts_chunks_once_and_undo_restores(tenant: Tenant) -> None:
     add(tenant, "Acme Alpha", "Acme Beta")
     add(tenant, "Acme Beta")
@@ -51,6 +52,7 @@ def test_merge_shows_no_name_that_the_caller_may_not_read(tenant: Tenant) -> Non
     assert "Secret" not in bob.get(f"{ENTITIES}/{find_id(bob, 'Acme Public')}").text
 
 
+@pytest.mark.capability("entities-split")
 def test_split_applies_to_its_document_and_disappears_with_it(tenant: Tenant) -> None:
     add(tenant, "John Miller", "First Film")
     other = add(tenant, "John Miller", "Second Film")

@@ -42,6 +42,7 @@ EXPECTED = {
 }
 
 
+@pytest.mark.capability("search-flags")
 @pytest.mark.parametrize("strategy", ["dense", "lexical", "hybrid"])
 def test_results_show_flags_of_passages(coast: tuple[Tenant, dict[str, Any]], strategy: str) -> None:
     assert flags(coast[0], strategy=strategy) == EXPECTED

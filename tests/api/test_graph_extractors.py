@@ -141,6 +141,7 @@ def test_knowledge_base_without_extractors_runs_none(chemist: Tenant) -> None:
     assert list_warnings(chemist, "default", document) == []
 
 
+@pytest.mark.capability("graph-extractors")
 def test_entities_of_extractor_join_the_others(extracting: Service, chemist: Tenant) -> None:
     document = chemist.add_text(TEXT, kb="lab", metadata={"colour": "teal"})
     expected = {"Mira Vale": None, "gadolinium": "element", "teal": "colour"}

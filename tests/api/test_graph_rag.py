@@ -52,6 +52,7 @@ def films(service: Service) -> Tenant:
     return tenant
 
 
+@pytest.mark.capability("graph-walk")
 def test_walk_finds_chunk_that_shares_name_with_best_hit(films: Tenant) -> None:
     hybrid = search(films.admin, strategy="hybrid", top_k=3)
     walked = search(films.admin, top_k=3, explain=True)
@@ -94,6 +95,7 @@ def test_path_through_readable_chunk_is_walked(bridged: Tenant) -> None:
     assert reaches(bridged.admin)
 
 
+@pytest.mark.capability("graph-scopes")
 def test_path_through_chunk_of_other_user_is_not_walked(bridged: Tenant) -> None:
     add(bridged, BRIDGE, user_id="alice")
     assert not reaches(bridged.admin)
@@ -103,6 +105,7 @@ def test_path_through_chunk_of_other_user_is_not_walked(bridged: Tenant) -> None
     assert reaches(bridged.create_client("reader", user_id="alice"), scope={"user_id": "alice"})
 
 
+@pytest.mark.capability("graph-filter")
 def test_path_through_filtered_chunk_is_not_walked(bridged: Tenant) -> None:
     add(bridged, BRIDGE, metadata={"kind": "letter"})
     assert not reaches(bridged.admin, filter={"kind": {"exists": False}})
@@ -110,6 +113,7 @@ def test_path_through_filtered_chunk_is_not_walked(bridged: Tenant) -> None:
     assert reaches(bridged.admin, filter={"not": {"kind": "note"}})
 
 
+@pytest.mark.capability("graph-expiry")
 def test_path_through_expired_chunk_is_not_walked(bridged: Tenant) -> None:
     end = datetime.now(UTC) + timedelta(seconds=4)
     add(bridged, BRIDGE, expires_at=end.isoformat())
@@ -119,6 +123,7 @@ def test_path_through_expired_chunk_is_not_walked(bridged: Tenant) -> None:
     assert not reaches(bridged.admin)
 
 
+@pytest.mark.capability("graph-tenants")
 def test_path_through_chunk_of_other_tenant_is_not_walked(service: Service, bridged: Tenant) -> None:
     add(service.create_tenant(), BRIDGE)
     assert not reaches(bridged.admin)
@@ -131,6 +136,7 @@ def test_path_through_deleted_document_is_not_walked(bridged: Tenant) -> None:
     assert not reaches(bridged.admin)
 
 
+@pytest.mark.capability("graph-common-names")
 def test_name_in_many_chunks_is_not_walked(bridged: Tenant) -> None:
     add(bridged, BRIDGE)
     for number in range(20):
@@ -139,6 +145,7 @@ def test_name_in_many_chunks_is_not_walked(bridged: Tenant) -> None:
     assert reaches(bridged.admin, strategy_options={"max_entity_share": 1.0})
 
 
+@pytest.mark.capability("graph-hops")
 def test_max_hops_limits_walk(bridged: Tenant) -> None:
     add(bridged, BRIDGE)
     # From the name in the question, one step leads to the chunks that have it, and not further.
@@ -214,6 +221,7 @@ def test_split_in_document_of_other_user_changes_no_score_of_restricted_key(brid
     assert search(bob, "Ada Quillfeather", **body)["results"] == before
 
 
+@pytest.mark.capability("graph-relations")
 def test_relation_filter_walks_along_named_relations_only(bridged: Tenant) -> None:
     add(bridged, BRIDGE)
     options = {"relation_filter": ["met"], "max_hops": 2}
@@ -227,6 +235,7 @@ def test_relation_filter_walks_along_named_relations_only(bridged: Tenant) -> No
     assert not reaches(bridged.admin, strategy_options={"relation_filter": ["wrote to"]})
 
 
+@pytest.mark.capability("graph-missing")
 def test_index_without_graph_is_searched_with_hybrid_and_warning(bridged: Tenant) -> None:
     add(bridged, BRIDGE)
     sql = "update search_index set graph = null where tenant_id = $1"
@@ -246,18 +255,21 @@ def test_question_without_shared_names_has_results_of_hybrid_and_warning(tenant:
     assert [warning["code"] for warning in walked["warnings"]] == ["graph_nothing_to_walk"]
 
 
+@pytest.mark.capability("graph-weight")
 def test_graph_weight_zero_has_order_of_hybrid(films: Tenant) -> None:
     hybrid = search(films.admin, strategy="hybrid", top_k=20)
     walked = search(films.admin, top_k=20, strategy_options={"graph_weight": 0})
     assert [one["chunk_id"] for one in walked["results"]] == [one["chunk_id"] for one in hybrid["results"]]
 
 
+@pytest.mark.capability("graph-fuse")
 def test_without_fusion_results_are_chunks_of_walk_only(films: Tenant) -> None:
     found = search(films.admin, top_k=50, strategy_options={"fuse_with_vectors": False}, explain=True)
     assert 1 < len(found["results"]) < 10
     assert "Stephen Warbeck" in first_words(found)
 
 
+@pytest.mark.capability("graph-keep-first")
 def test_keep_first_puts_first_hits_of_hybrid_first(films: Tenant) -> None:
     hybrid = search(films.admin, strategy="hybrid", top_k=10)
     options = {"keep_first": 4, "graph_weight": 1}
@@ -272,6 +284,7 @@ def test_first_results_do_not_depend_on_top_k(films: Tenant) -> None:
     assert [(one["chunk_id"], one["score"]) for one in few] == [(one["chunk_id"], one["score"]) for one in many[:3]]
 
 
+@pytest.mark.capability("graph-seeds")
 def test_without_seeds_only_names_of_question_lead(bridged: Tenant) -> None:
     add(bridged, BRIDGE)
     options = {"seeds": 0, "max_hops": 1}
@@ -287,6 +300,7 @@ def test_score_threshold_holds_for_chunks_of_walk(films: Tenant) -> None:
     assert "Stephen Warbeck" not in first_words(near)
 
 
+@pytest.mark.capability("graph-subgraph")
 def test_subgraph_has_nodes_edges_and_paths_of_results(films: Tenant) -> None:
     found = search(films.admin, top_k=3, strategy_options={"subgraph": "entities"})
     graph = found["graph"]
@@ -346,6 +360,7 @@ def test_walk_that_takes_too_long_has_results_of_hybrid_and_warning(films: Tenan
     assert walked["degraded"] == [{"step": "graph", "reason": "failed"}]
 
 
+@pytest.mark.capability("graph-several")
 def test_several_knowledge_bases_share_one_walk(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "second"}).raise_for_status()
     for kb, texts in (("default", (FAR, BRIDGE)), ("second", (COMPOSER, FILM))):

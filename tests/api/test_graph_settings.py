@@ -42,6 +42,7 @@ def test_new_knowledge_base_has_graph_by_default(tenant: Tenant) -> None:
     assert (found["index"]["action"], found["index"]["problem"]) == (None, None)
 
 
+@pytest.mark.capability("graph-metadata")
 def test_metadata_keys_of_new_knowledge_base_are_entities(tenant: Tenant) -> None:
     body = {"name": "papers", "graph": {"metadata_keys": ["author", "author"]}}
     created = tenant.admin.post("/v1/knowledge-bases", json=body)
@@ -69,6 +70,7 @@ def test_changed_metadata_value_replaces_its_entity(tenant: Tenant) -> None:
     assert list_entities(tenant, "papers") == {"Bob Jones"}
 
 
+@pytest.mark.capability("graph-off")
 def test_knowledge_base_without_graph_searches_with_hybrid(tenant: Tenant) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "plain", "graph": {"enabled": False}}).raise_for_status()
     tenant.add_text("Here, Mira Vale meets Bob Jones.", kb="plain")

@@ -66,6 +66,7 @@ def test_search_without_include_has_no_included_fields(films: Tenant) -> None:
     assert all(not set(NAMES) & set(result) for result in search(films)["results"])
 
 
+@pytest.mark.capability("search-include-entities")
 def test_search_with_entities_lists_names_of_the_chunk(films: Tenant) -> None:
     found = search(films, include=["entities"])
     entity = find_entity(found, "Stephen Warbeck")
@@ -74,6 +75,7 @@ def test_search_with_entities_lists_names_of_the_chunk(films: Tenant) -> None:
     assert not {"parent_summaries", "keywords"} & set(found["results"][0])
 
 
+@pytest.mark.capability("search-include-summaries")
 def test_search_with_summaries_and_keywords_describes_sections(films: Tenant) -> None:
     results = search(films, include=["parent_summaries", "keywords"])["results"]
     result = next(result for result in results if "Stephen Warbeck" in result["text"])

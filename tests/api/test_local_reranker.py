@@ -55,6 +55,7 @@ def texts(found: dict[str, Any]) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
+@pytest.mark.capability("rerank-local")
 def test_local_rerank_orders_results_by_shared_words(tenant: Tenant) -> None:
     found = search(tenant, rerank=True)
     assert texts(found) == [TEXTS[2], TEXTS[1], TEXTS[0], TEXTS[3]]

@@ -153,6 +153,7 @@ def test_preview_other_language_warns(tenant: Tenant) -> None:
         assert list_codes(reply.json()) == expected
 
 
+@pytest.mark.capability("search-language-warning")
 def test_search_question_in_other_language_warns_of_the_english_model(tenant: Tenant) -> None:
     tenant.add_text(ENGLISH)
     for language, question in QUESTIONS.items():

@@ -289,6 +289,7 @@ def test_options_of_plugin_strategy_are_no_aliases(plugins: Plugins, filled: Ten
         load_strategies.cache_clear()
 
 
+@pytest.mark.capability("candidates")
 def test_candidate_multiplier_raises_candidates_of_retrievers(tenant: Tenant) -> None:
     """Rank by words alone. Both retrievers know all results only if each returns more than the default of 100."""
     chunks = [{"text": f"The harbor has berth {number} and {'a crane ' * (number % 7)}"} for number in range(160)]

@@ -102,6 +102,7 @@ def texts(answer: dict[str, Any]) -> list[str]:
     return [result["text"] for result in answer["results"]]
 
 
+@pytest.mark.capability("strategy-plugin")
 def test_recency_strategy_example_ranks_new_document_first(plugins: Plugins, tenant: Tenant) -> None:
     example(plugins, "carrel_recency", strategies={"recency": "carrel_recency:STRATEGY"})
     assert texts(ask(tenant)) == [OLD, NEW]
@@ -134,6 +135,7 @@ def test_agent_uses_plugin_strategy_until_it_is_removed(plugins: Plugins, tenant
     assert tenant.admin.put("/v1/agents/agt", json=binding).status_code == 422
 
 
+@pytest.mark.capability("transformer-plugin")
 def test_jargon_transformer_example_rewrites_query(plugins: Plugins, tenant: Tenant, chat: ChatServer) -> None:
     def reply(talk: ReceivedTextRequest) -> str:
         told = json.loads(talk.last_message)
@@ -162,6 +164,7 @@ def test_strategy_with_plain_notice_gets_plugin_warning_code(plugins: Plugins, t
     assert ask(tenant, strategy="mine")["warnings"] == [warning_json("plugin_warning", "A plain string.")]
 
 
+@pytest.mark.capability("strategy-plugin-failure")
 @pytest.mark.parametrize(
     ("module", "body"),
     [

@@ -76,6 +76,7 @@ def test_provided_entities_are_returned_by_all_chunk_routes(tenant: Tenant) -> N
         assert not set(PROVIDED) & set(found[1])
 
 
+@pytest.mark.capability("graph-provided")
 def test_provided_entities_and_ends_of_relations_join_the_graph(tenant: Tenant) -> None:
     document = upload(tenant, CHUNK)
     names, relations = read_graph(tenant, document)

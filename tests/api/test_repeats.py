@@ -51,6 +51,7 @@ def ask_agent(tenant: Tenant, messages: list[dict[str, Any]], **body: Any) -> li
     return found
 
 
+@pytest.mark.capability("search-repeat-demote")
 @pytest.mark.parametrize("strategy", ["hybrid", "dense", "lexical"])
 @pytest.mark.parametrize("repeated", [1, 2, 3])
 def test_search_repeated_passages_come_last(office: Tenant, strategy: str, repeated: int) -> None:
@@ -65,6 +66,7 @@ def test_search_repeated_passages_come_last(office: Tenant, strategy: str, repea
         assert texts_of(search(office, messages, top_k=top_k, strategy=strategy)) == expected[:top_k]
 
 
+@pytest.mark.capability("search-repeat-exclude")
 def test_search_exclude_fills_up_with_other_passages(office: Tenant) -> None:
     everything = texts_of(search(office, build_messages(), top_k=7))
     messages = build_messages(*everything[:2], role="tool")
@@ -79,6 +81,7 @@ def test_search_demote_returns_top_k_results_if_all_repeat(office: Tenant) -> No
     assert texts_of(search(office, messages, top_k=5)) == everything[:5]
 
 
+@pytest.mark.capability("search-repeat-allow")
 def test_search_allow_changes_nothing(office: Tenant) -> None:
     everything = search(office, build_messages(), top_k=7)
     messages = build_messages("\n---\n".join(texts_of(everything)[:3]))

@@ -62,6 +62,7 @@ def texts(found: dict[str, Any]) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
+@pytest.mark.capability("rerank")
 def test_rerank_orders_results_by_reranker(tenant: Tenant, reranker: RerankServer) -> None:
     plain = texts(search(tenant))
     reranker.received.clear()
@@ -73,10 +74,12 @@ def test_rerank_orders_results_by_reranker(tenant: Tenant, reranker: RerankServe
     assert found["warnings"] == []
 
 
+@pytest.mark.capability("rerank-candidates")
 def test_rerank_receives_more_candidates_than_top_k(tenant: Tenant) -> None:
     assert texts(search(tenant, rerank=True, top_k=1)) == [TEXTS[2]]
 
 
+@pytest.mark.capability("rerank-failure")
 @pytest.mark.parametrize("how", [500, "not_json", "indexes"])
 def test_rerank_failure_preserves_search_order(tenant: Tenant, reranker: RerankServer, how: Any) -> None:
     plain = search(tenant)

@@ -35,6 +35,7 @@ def search(tenant: Tenant, path: str = "/v1/search", **body: Any) -> dict[str, A
     return found
 
 
+@pytest.mark.capability("search-reply")
 def test_search_reply_has_documented_fields(shelf: Tenant) -> None:
     found = search(shelf, KB_SEARCH, query="cancellation of one-way rentals", top_k=3)
     assert set(found) == {"results", "queries", "strategy", "degraded", "warnings", "timings_ms"}
@@ -64,6 +65,7 @@ def test_search_reply_has_documented_fields(shelf: Tenant) -> None:
     assert len({(result["document"]["id"], result["chunk_index"]) for result in results}) == 3
 
 
+@pytest.mark.capability("search-citation")
 def test_search_citations_name_pages_and_slides(shelf: Tenant) -> None:
     results = search(shelf, KB_SEARCH, query="rental vehicle product", top_k=200)["results"]
     kinds = set()
@@ -98,6 +100,7 @@ def test_search_sees_named_scopes(shelf: Tenant, scope: dict[str, str], seen: se
     assert {result["text"].rstrip(".").rpartition(" ")[2] for result in results} == seen
 
 
+@pytest.mark.capability("search-several")
 def test_search_in_several_knowledge_bases_merges_results(shelf: Tenant) -> None:
     faq = shelf.admin.get("/v1/knowledge-bases/faq").json()["id"]
     for names, found in (
@@ -114,6 +117,7 @@ def test_search_in_several_knowledge_bases_merges_results(shelf: Tenant) -> None
     assert_problem(shelf.admin.post(KB_SEARCH, json={"query": "x", "knowledge_bases": ["faq"]}), 422)
 
 
+@pytest.mark.capability("search-inputs")
 def test_search_accepts_query_queries_and_messages(shelf: Tenant) -> None:
     one = search(shelf, KB_SEARCH, query="one-way rentals")["results"]
     assert search(shelf, KB_SEARCH, queries=["one-way rentals"])["results"] == one
@@ -137,6 +141,7 @@ def test_search_query_without_terms_has_warning(shelf: Tenant, query: str) -> No
     assert shelf.admin.post("/v1/agent-search", json=asked).status_code == 200
 
 
+@pytest.mark.capability("search-threshold")
 def test_search_score_threshold_cuts_by_similarity(shelf: Tenant) -> None:
     results = search(shelf, KB_SEARCH, query="one-way rentals", top_k=20)["results"]
     middle = sorted(result["similarity"] for result in results)[10]
@@ -147,6 +152,7 @@ def test_search_score_threshold_cuts_by_similarity(shelf: Tenant) -> None:
     assert (lexical["results"], lexical["warnings"]) == ([], [])
 
 
+@pytest.mark.capability("search-metadata")
 def test_search_source_metadata_is_returned_and_filterable(tenant: Tenant) -> None:
     facts = {"source_uri": "https://wiki.example/page?x=1", "source_created_at": "2023-06-01T10:00:00+02:00"}
     tenant.add_text("Otters hold hands.", title="Otters", external_id="o", metadata={"a": 1}, **facts)

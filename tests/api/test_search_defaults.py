@@ -97,6 +97,7 @@ def not_calibrated(names: str, model: str = UNKNOWN) -> dict[str, str]:
     return warning_json("threshold_not_calibrated", message)
 
 
+@pytest.mark.capability("search-threshold-auto")
 @pytest.mark.parametrize("kb", ["mini", "bge"])
 @pytest.mark.parametrize("query", OFF_TOPIC)
 def test_search_auto_threshold_drops_results_of_off_topic_queries(shelf: Shelf, kb: str, query: str) -> None:
@@ -105,6 +106,7 @@ def test_search_auto_threshold_drops_results_of_off_topic_queries(shelf: Shelf, 
     assert (answer["results"], answer["warnings"]) == ([], [])
 
 
+@pytest.mark.capability("search-threshold-auto")
 @pytest.mark.parametrize("strategy", ["hybrid", "dense", "lexical", "multi_query"])
 def test_search_auto_threshold_returns_relevant_results(shelf: Shelf, strategy: str) -> None:
     for kb, text in (("mini", HERON), ("bge", OTTER)):
@@ -231,6 +233,7 @@ def test_answer_auto_threshold_abstains_off_topic(shelf: Shelf) -> None:
     assert "auto_thresholds" not in shelf.tenant.admin.post("/v1/answer", json=body).json()
 
 
+@pytest.mark.capability("fusion-weight-model")
 @pytest.mark.parametrize(("kb", "model"), KNOWLEDGE_BASES.items())
 def test_hybrid_search_uses_dense_weight_of_the_model(shelf: Shelf, kb: str, model: str) -> None:
     weight = SEARCH_DEFAULTS.get(model, UNKNOWN_MODEL).dense_weight
@@ -259,6 +262,7 @@ def test_hybrid_search_several_models_has_a_weight_for_each(shelf: Shelf, fusion
     assert {item["dense_weight"] for item in answer["explain"]["knowledge_bases"]} == {0.2}
 
 
+@pytest.mark.capability("fusion-weight-stored")
 def test_stored_dense_weight_overrides_default_of_the_model(shelf: Shelf) -> None:
     retrieval = {"strategy_options": {"dense_weight": 0.8}}
     create_kb(shelf.tenant.admin, "tuned", embedding={"model": BGE}, retrieval=retrieval).raise_for_status()

@@ -80,6 +80,7 @@ def found(tenant: Tenant, **body: Any) -> list[str]:
     return [result["text"] for result in reply.json()["results"]]
 
 
+@pytest.mark.capability("search-vector-query")
 @pytest.mark.parametrize("factor", [1.0, 1e-200, 1e200])
 def test_search_vector_finds_same_as_its_text(seeing: Tenant, factor: float) -> None:
     given = {"vector": vector("a blue boat", factor)}
@@ -97,6 +98,7 @@ def test_search_vector_with_text_searches_words_too(seeing: Tenant) -> None:
     assert found(seeing, **body, strategy="lexical") == [TEXTS[2]]
 
 
+@pytest.mark.capability("search-image-query")
 def test_search_image_finds_matching_text(seeing: Tenant) -> None:
     assert found(seeing, queries=[image("red")], top_k=1) == [TEXTS[0]]
     both = found(seeing, query="boat", queries=[image("red")], top_k=2)
@@ -109,6 +111,7 @@ def test_search_image_without_image_model_is_skipped_with_warning(blind: Tenant)
     assert [result["text"] for result in reply.json()["results"]] == [TEXTS[0]]
 
 
+@pytest.mark.capability("search-image-alone")
 @pytest.mark.parametrize("path", [KB_SEARCH, "/v1/search"])
 def test_search_image_alone_without_image_model_finds_nothing(blind: Tenant, path: str) -> None:
     for queries in ([image("red")], [image("red"), image("green")]):
@@ -117,6 +120,7 @@ def test_search_image_alone_without_image_model_finds_nothing(blind: Tenant, pat
         assert [warning["code"] for warning in reply.json()["warnings"]] == ["image_queries_skipped"]
 
 
+@pytest.mark.capability("search-image-formats")
 @pytest.mark.parametrize("name", ["PNG", "JPEG", "GIF", "BMP", "WEBP"])
 def test_search_image_of_every_format_finds_matching_text(seeing: Tenant, name: str) -> None:
     data = io.BytesIO()
@@ -132,6 +136,7 @@ def test_search_image_of_unknown_format_is_422(seeing: Tenant, start: bytes) -> 
     assert refused["errors"][0]["loc"] == ["body", "queries", 0, "image"]
 
 
+@pytest.mark.capability("search-text-block")
 def test_search_query_block_of_text_is_the_same_as_text(blind: Tenant) -> None:
     for text in ("boat", "  tea ", "red bicycle"):
         replies = [blind.admin.post(KB_SEARCH, json={"queries": [query]}) for query in (text, {"text": text})]
@@ -248,6 +253,7 @@ def test_search_invalid_number_in_vector_is_422(seeing: Tenant, number: str) -> 
     assert_problem(reply, 422)
 
 
+@pytest.mark.capability("search-return-vectors")
 def test_search_return_vectors_includes_stored_vectors(seeing: Tenant) -> None:
     body = {"query": "red bicycle", "return_vectors": True, "strategy": "dense", "top_k": 1}
     (result,) = seeing.admin.post(KB_SEARCH, json=body).json()["results"]

@@ -68,6 +68,7 @@ def ranked(answer: dict[str, Any]) -> list[tuple[str, float]]:
     return [(result["text"], result["score"]) for result in answer["results"]]
 
 
+@pytest.mark.capability("hyde")
 @pytest.mark.parametrize(
     ("strategy", "options", "queries"),
     [
@@ -88,6 +89,7 @@ def test_strategy_rewrites_are_searched_as_hybrid_queries(
     assert ranked(found) == ranked(ask(tenant.admin, query=None, queries=queries))
 
 
+@pytest.mark.capability("multi-query")
 def test_strategy_multi_query_finds_text_named_only_by_rewrite(tenant: Tenant, chat: ChatServer) -> None:
     chat.reply = lambda _: json.dumps({"texts": ["fourteen weeks of parental leave"]})
     found = ask(tenant.admin, query="maternity", strategy="multi_query", top_k=1)
@@ -131,6 +133,7 @@ def test_strategy_with_failing_model_falls_back_to_hybrid(
     ask(tenant.admin, strategy=strategy)
 
 
+@pytest.mark.capability("strategy-fallback")
 @pytest.mark.parametrize(
     ("strategy", "warning"),
     [
@@ -219,6 +222,7 @@ def test_strategy_first_search_with_unavailable_embedding_is_lexical(
     assert found["results"][0]["text"] == TEXTS["vans"]
 
 
+@pytest.mark.capability("strategy-listed")
 def test_capabilities_list_strategies_with_options(tenant: Tenant) -> None:
     found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["strategies"]}
     assert set(found) == NAMES
@@ -276,6 +280,7 @@ async def store(tenant: Tenant, kb: str, settings: dict[str, Any]) -> None:
     await connection.close()
 
 
+@pytest.mark.capability("strategy-removed")
 async def test_stored_strategy_that_no_longer_exists_uses_default(silent: Tenant) -> None:
     made = silent.admin.post("/v1/knowledge-bases", json={"name": "left-behind"}).json()
     silent.add_text(TEXTS["vans"], kb="left-behind")

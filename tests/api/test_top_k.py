@@ -66,6 +66,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.capability("search-stable-top")
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_search_first_results_do_not_depend_on_top_k(library: Tenant, question: str, setting: str) -> None:
@@ -89,6 +90,7 @@ def test_search_first_results_of_conversation_do_not_depend_on_top_k(library: Te
         assert shorter[:FIRST] == longer[: len(shorter)][:FIRST]
 
 
+@pytest.mark.capability("search-cosine")
 @pytest.mark.parametrize("question", QUESTIONS[:4])
 def test_search_every_result_has_its_cosine(library: Tenant, question: str) -> None:
     """A result that only the lexical retriever found has the cosine that the dense retriever computes."""

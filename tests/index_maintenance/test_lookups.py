@@ -101,6 +101,7 @@ async def terms(index: FilledIndex, filter: Mapping[str, Any], table: str) -> in
     return found
 
 
+@pytest.mark.capability("ann-filter")
 @pytest.mark.parametrize("filter", FILTERS, ids=str)
 async def test_filtered_search_finds_nearest_matching_rows(index: FilledIndex, filter: dict[str, Any]) -> None:
     rng = np.random.default_rng(3)

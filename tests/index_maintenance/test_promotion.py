@@ -76,6 +76,7 @@ async def plan(world: MaintainedDatabase, index: FilledIndex, name: str, *, cont
     return "\n".join(row[0] for row in rows)
 
 
+@pytest.mark.capability("ann")
 async def test_vector_index_lifecycle_searches_stay_complete(world: MaintainedDatabase) -> None:
     """Growth, updates and shrinking; at any time searches find enough rows, and nearly all nearest neighbours."""
     index = await world.new_index(DIM)

@@ -107,6 +107,7 @@ def _healthy(fragile: DegradableService) -> Iterator[None]:
     fragile.embedding.reset()
 
 
+@pytest.mark.capability("degraded-model")
 @pytest.mark.parametrize("failure", ["disconnect", "garbage", "dimension", "nan", 401, 500])
 def test_search_without_model_is_lexical(fragile: DegradableService, failure: Any) -> None:
     fragile.embedding.fail(failure, times=None)
@@ -128,6 +129,7 @@ def test_search_without_model_does_not_apply_threshold(fragile: DegradableServic
     ]
 
 
+@pytest.mark.capability("query-cache")
 def test_repeated_query_needs_no_model(fragile: DegradableService) -> None:
     question = fresh()
     first = results_of(ask(fragile.tenant.admin, query=question))
@@ -269,6 +271,7 @@ def test_search_without_model_and_words_is_503(fragile: DegradableService) -> No
     assert fragile.tenant.admin.post("/v1/agent-search", json={"messages": messages}).status_code == 503
 
 
+@pytest.mark.capability("lexical-no-model")
 def test_lexical_search_needs_no_model(fragile: DegradableService) -> None:
     fragile.embedding.reset()
     answer = ask(fragile.tenant.admin, query=fresh(), strategy="lexical")
@@ -286,6 +289,7 @@ def test_search_does_not_wait_for_slow_model(fragile: DegradableService) -> None
     assert answer["warnings"] == [EMBEDDING_WARNING]
 
 
+@pytest.mark.capability("degraded-lexical")
 def test_search_with_locked_lexical_table_is_dense(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical"):
         answer = ask(fragile.tenant.admin, query=fresh(), timeout_seconds=2)
@@ -305,6 +309,7 @@ def test_search_with_locked_dense_table_is_lexical(fragile: DegradableService) -
     )
 
 
+@pytest.mark.capability("degraded-none")
 def test_search_without_retrievers_is_503(fragile: DegradableService) -> None:
     with fragile.locked("chunk_lexical", "chunk_embedding"):
         reply = fragile.tenant.admin.post(

@@ -115,6 +115,7 @@ async def test_equal_texts_of_one_knowledge_base_are_all_returned(workshop: Work
     assert facts_of(found) == facts_of(alone)
 
 
+@pytest.mark.capability("search-equal-texts")
 async def test_equal_texts_of_several_knowledge_bases_count_once(workshop: Workshop) -> None:
     same = ["I am out of the office." + " " * number for number in range(2 * FEW)]
     services = await shelf(workshop, [*(f"The office number {number}." for number in range(4)), same[0]])

@@ -89,6 +89,7 @@ def assert_same(results: list[dict[str, Any]], wanted: dict[str, float], *, prec
         assert result["score"] == pytest.approx(score, abs=precision)
 
 
+@pytest.mark.capability("dense")
 @pytest.mark.parametrize("query", QUERIES)
 def test_dense_retriever_equals_brute_force(corpus: Corpus, query: str) -> None:
     wanted = cosines(corpus, query, corpus.expected({}, lambda metadata: True))
@@ -97,6 +98,7 @@ def test_dense_retriever_equals_brute_force(corpus: Corpus, query: str) -> None:
     assert all(result["similarity"] == result["score"] for result in results)
 
 
+@pytest.mark.capability("lexical")
 @pytest.mark.parametrize("query", QUERIES)
 def test_lexical_retriever_equals_bm25s(corpus: Corpus, query: str) -> None:
     wanted = bm25_scores(corpus, query, corpus.expected({}, lambda metadata: True))
@@ -118,6 +120,7 @@ def test_retrievers_are_exact_with_filter_and_scope(corpus: Corpus, number: int,
     assert_same(corpus.search(query, strategy="lexical", **body), bm25_scores(corpus, query, expected), precision=2e-5)
 
 
+@pytest.mark.capability("hybrid")
 @pytest.mark.parametrize("options", [{}, {"dense_weight": 0.8}, {"fusion": "rrf"}, {"fusion": "rrf", "rrf_k": 5}])
 def test_hybrid_search_equals_fusion_of_retrievers(corpus: Corpus, options: dict[str, Any]) -> None:
     query = "candle dagger"
@@ -145,6 +148,7 @@ def test_hybrid_search_equals_fusion_of_retrievers(corpus: Corpus, options: dict
     assert all(r["similarity"] == pytest.approx(similarity[r["document"]["id"]], abs=2e-6) for r in results)
 
 
+@pytest.mark.capability("search-top-k")
 @pytest.mark.parametrize("number", range(len(FILTERS)))
 @pytest.mark.parametrize("strategy", ["hybrid", "dense"])
 def test_search_returns_top_k_results_if_they_exist(corpus: Corpus, number: int, strategy: str) -> None:
@@ -194,6 +198,7 @@ def test_threshold_compares_with_similarity(corpus: Corpus) -> None:
     assert corpus.search("garden hammer", top_k=500, score_threshold=1) == []
 
 
+@pytest.mark.capability("search-threshold-lexical")
 def test_threshold_of_lexical_search_compares_with_similarity(corpus: Corpus) -> None:
     dense = {r["chunk_id"]: r["similarity"] for r in corpus.search("garden", strategy="dense", top_k=500)}
     everything = corpus.search("garden", strategy="lexical", top_k=500, score_threshold=-1)
@@ -209,6 +214,7 @@ def test_threshold_of_lexical_search_compares_with_similarity(corpus: Corpus) ->
     assert {result["similarity"] for result in unasked} == {None}
 
 
+@pytest.mark.capability("search-scores")
 def test_scores_contain_value_of_each_retriever(corpus: Corpus) -> None:
     query = "garden hammer"
     dense = {r["chunk_id"]: r["score"] for r in corpus.search(query, strategy="dense", top_k=500)}
@@ -223,6 +229,7 @@ def test_scores_contain_value_of_each_retriever(corpus: Corpus) -> None:
     assert best["scores"] == {"dense": best["score"], "lexical": None, "fused": None}
 
 
+@pytest.mark.capability("search-explain")
 def test_explain_shows_ranks_of_retrievers(corpus: Corpus) -> None:
     queries = ["garden hammer", "anchor"]
     answer = ask(corpus.tenant.admin, queries=queries, explain=True, top_k=500, filter={"odd": True})

@@ -166,6 +166,7 @@ def test_expand_invalid_options_are_422_with_location(book: Tenant, body: dict[s
     assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, loc)
 
 
+@pytest.mark.capability("search-exclude-dynamic")
 def test_exclude_dynamic_leaves_out_dynamic_documents(tenant: Tenant) -> None:
     post_text(tenant, "the harbor stays")
     post_text(tenant, "the harbor of today", dynamic=True)

@@ -56,11 +56,13 @@ def ranked_lists(given: list[tuple[float, Hits]]) -> list[RankedList[str]]:
     return [RankedList(weight, hits) for weight, hits in given]
 
 
+@pytest.mark.capability("fusion-weighted")
 @pytest.mark.parametrize(("given", "fused"), [row[1:] for row in WEIGHTED], ids=[row[0] for row in WEIGHTED])
 def test_fuse_weighted_returns_expected_scores(given: list[tuple[float, Hits]], fused: Hits) -> None:
     assert fuse_weighted(ranked_lists(given)) == fused
 
 
+@pytest.mark.capability("fusion-rrf")
 @pytest.mark.parametrize(("given", "fused"), [row[1:] for row in RANKED], ids=[row[0] for row in RANKED])
 def test_fuse_rrf_returns_expected_scores(given: list[tuple[float, Hits]], fused: Hits) -> None:
     result = fuse_rrf(ranked_lists(given))
@@ -68,6 +70,7 @@ def test_fuse_rrf_returns_expected_scores(given: list[tuple[float, Hits]], fused
     assert [score for _, score in result] == pytest.approx([score for _, score in fused])
 
 
+@pytest.mark.capability("fusion-rrf-k")
 def test_fuse_rrf_smaller_k_favours_the_top() -> None:
     given = ranked_lists([(1.0, [("a", 1.0), ("b", 1.0)]), (1.0, [("b", 1.0), ("c", 1.0)])])
     assert fuse_rrf(given, k=1) == [("b", 1 / 3 + 1 / 2), ("a", 1 / 2), ("c", 1 / 3)]

@@ -23,6 +23,7 @@ def refusal(client: httpx2.Client, **body: Any) -> dict[str, Any]:
     return problem
 
 
+@pytest.mark.capability("search-unknown-name")
 def test_search_unknown_strategy_lists_names(tenant: Tenant) -> None:
     problem = refusal(tenant.admin, strategy="magic")
     assert problem["errors"][0]["loc"] == ["body", "strategy"]
@@ -30,6 +31,7 @@ def test_search_unknown_strategy_lists_names(tenant: Tenant) -> None:
     assert "simple" not in problem["detail"]
 
 
+@pytest.mark.capability("dense-alias")
 def test_search_strategy_alias_simple_is_stored_as_dense(tenant: Tenant) -> None:
     searched = tenant.admin.post("/v1/knowledge-bases/default/search", json={"query": "x", "strategy": "simple"})
     assert (searched.status_code, searched.json()["strategy"]) == (200, "dense")
@@ -58,6 +60,7 @@ def test_search_invalid_options_are_422_with_location(tenant: Tenant, strategy: 
     assert problem["errors"][0]["loc"] == ["body", "strategy_options", *options]
 
 
+@pytest.mark.capability("strategy-stored")
 def test_search_uses_strategy_of_knowledge_base(tenant: Tenant) -> None:
     kb = {"name": "words", "retrieval": {"strategy": "lexical", "top_k": 2}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
@@ -69,6 +72,7 @@ def test_search_uses_strategy_of_knowledge_base(tenant: Tenant) -> None:
     assert (several["strategy"], len(several["results"])) == ("mixed", 3)
 
 
+@pytest.mark.capability("strategy-options-stored")
 def test_search_merges_options_of_knowledge_base(tenant: Tenant) -> None:
     own = {"strategy": "hybrid", "top_k": 5, "strategy_options": {"dense_weight": 0.9, "rrf_k": 7}}
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "tuned", "retrieval": own})
@@ -120,6 +124,7 @@ def test_knowledge_base_invalid_options_are_422(tenant: Tenant, retrieval: dict[
         assert (reply.status_code, reply.json()["errors"][0]["loc"]) == (422, ["body", "retrieval", *loc])
 
 
+@pytest.mark.capability("search-timings")
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -138,6 +143,7 @@ def test_search_returns_timings(tenant: Tenant, path: str, body: dict[str, Any])
     assert all(float(spent) >= 0 for _, _, spent in steps)
 
 
+@pytest.mark.capability("search-ties")
 def test_search_ties_are_ordered_by_document_and_chunk_index(tenant: Tenant) -> None:
     kb = {"name": "ties", "chunking": {"strategy": "recursive", "max_tokens": 16, "overlap_tokens": 0}}
     tenant.admin.post("/v1/knowledge-bases", json=kb).raise_for_status()
@@ -208,6 +214,7 @@ def test_search_filters_reserved_names(tenant: Tenant) -> None:
     assert found({"$title": {"not": "The handbook"}, "$document_id": handbook["id"]}) == []
 
 
+@pytest.mark.capability("search-queries-fused")
 def test_search_several_queries_are_fused(corpus: Corpus) -> None:
     answer = ask(corpus.tenant.admin, query="window", queries=["umbrella"], strategy="lexical", top_k=500)
     assert answer["queries"] == ["window", "umbrella"]
@@ -264,6 +271,7 @@ def test_search_unusual_queries_are_answered(corpus: Corpus, query: str) -> None
     assert len(snippets.json()) == 5
 
 
+@pytest.mark.capability("search-empty")
 def test_search_empty_knowledge_base_returns_nothing(tenant: Tenant) -> None:
     assert results_of(ask(tenant.admin, query="anything")) == []
     assert results_of(ask(tenant.admin, messages=[{"role": "agent", "content": "Good morning."}])) == []
@@ -274,6 +282,7 @@ def test_search_lexical_query_of_signs_returns_nothing(corpus: Corpus) -> None:
     assert corpus.search("… ?! \u2014", strategy="lexical") == []
 
 
+@pytest.mark.capability("search-deadline")
 def test_search_with_tiny_timeout_is_answered_or_503(corpus: Corpus) -> None:
     for seconds in (0.05, 0.001):
         body = {"query": "anchor", "timeout_seconds": seconds}

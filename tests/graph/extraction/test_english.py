@@ -5,6 +5,7 @@ import pytest
 from tests.graph.extraction.chunks import mentions, names
 
 
+@pytest.mark.capability("graph-names")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -5,6 +5,7 @@ import pytest
 from tests.graph.extraction.chunks import names
 
 
+@pytest.mark.capability("graph-german")
 @pytest.mark.parametrize(
     "text",
     [

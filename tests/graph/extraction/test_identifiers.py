@@ -10,6 +10,7 @@ def identifiers(text: str) -> list[str]:
     return [name for name, _ in find_identifiers(text)]
 
 
+@pytest.mark.capability("graph-identifiers")
 @pytest.mark.parametrize(
     "identifier",
     [

@@ -48,6 +48,7 @@ def test_rerank_dialects_equal_settings_values() -> None:
     assert set(DIALECTS) == set(get_args(RerankApi)) == set(STYLES)
 
 
+@pytest.mark.capability("rerank-dialects")
 @pytest.mark.parametrize("style", STYLES)
 async def test_http_reranker_reads_scores_of_every_dialect(style: RerankApi) -> None:
     with RerankServer(style, api_key="a-key") as server:

@@ -64,6 +64,7 @@ def settings(**given: Any) -> RerankSettings:
     return RerankSettings(**{f"CARREL_RERANK_{name.upper()}": value for name, value in given.items()})
 
 
+@pytest.mark.capability("rerank-plugin")
 async def test_plugin_reranker_is_created_by_name(plugins: Plugins) -> None:
     plugins.add("reranking", SOURCE, rerankers={"longest": "reranking:Longest"})
     made = create_reranker(settings(provider="longest", model="m"))
