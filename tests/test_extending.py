@@ -141,6 +141,7 @@ def test_plugin_page_has_an_example_of_each_kind() -> None:
     assert len(EXAMPLES) == 16
 
 
+@pytest.mark.capability("plugins-examples")
 def test_plugin_examples_work_after_installation(environment: Path) -> None:
     python = str(environment / "venv" / "bin" / "python")
     settings = {

@@ -96,14 +96,14 @@ def find_faults(capabilities: Sequence[Capability], tests: Sequence[MarkedTest])
         The sentences; none if the registry and the markers agree.
     """
     shown = _group_tests(tests)
-    known = {capability.id for capability in capabilities}
+    registered = {capability.id for capability in capabilities}
     faults = [
         f"{test.path}::{test.name} names {name!r}, which the registry lacks"
         for test in tests
         for name in test.ids
-        if name not in known
+        if name not in registered
     ]
-    faults += [f"{name} stands twice in the registry" for name in known if _count(capabilities, name) > 1]
+    faults += [f"{name} stands twice in the registry" for name in registered if _count(capabilities, name) > 1]
     for capability in capabilities:
         if capability.is_missing and capability.id in shown:
             faults.append(f"{capability.id} has a test, so it is not missing")

@@ -60,6 +60,7 @@ def at(tenant: Tenant) -> dict[str, Any]:
     }
 
 
+@pytest.mark.capability("python-example")
 def test_passages_enter_one_turn_and_not_the_history(rental: Tenant, chat: ChatServer, client: OpenAI) -> None:
     history: list[ChatCompletionMessageParam] = [{"role": "system", "content": "You rent out cars."}]
     for number, question in enumerate((QUESTION, "And what does it cost?")):
@@ -104,6 +105,7 @@ def asks_once(talk: ReceivedTextRequest) -> list[dict[str, Any]]:
     return [] if talk.messages[-1]["role"] == "tool" else wants(query=QUESTION, top_k=1)
 
 
+@pytest.mark.capability("python-agentic")
 def test_agentic_turn_calls_tool_and_returns_sources(
     rental: Tenant, carrel: Client, chat: ChatServer, client: OpenAI
 ) -> None:
@@ -116,6 +118,7 @@ def test_agentic_turn_calls_tool_and_returns_sources(
     assert [(one["role"], one["content"]) for one in history] == [("user", "And one-way?"), ("assistant", answer.text)]
 
 
+@pytest.mark.capability("python-event")
 def test_static_turn_gives_model_passages_and_interface_event(carrel: Client, chat: ChatServer, client: OpenAI) -> None:
     history: list[ChatMessage] = []
     answer = run_turn(client, "m", history, QUESTION, Knowledge(carrel, mode="static", top_k=2))
@@ -129,6 +132,7 @@ def test_static_turn_gives_model_passages_and_interface_event(carrel: Client, ch
     assert [one["role"] for one in history] == ["user", "assistant"]
 
 
+@pytest.mark.capability("python-both")
 def test_turn_in_both_modes_has_passages_and_tool(carrel: Client, chat: ChatServer, client: OpenAI) -> None:
     chat.tool_calls = asks_once
     run_turn(client, "m", [], QUESTION, Knowledge(carrel, mode="both"))
@@ -138,6 +142,7 @@ def test_turn_in_both_modes_has_passages_and_tool(carrel: Client, chat: ChatServ
     assert second.messages[-1]["role"] == "tool"
 
 
+@pytest.mark.capability("python-threshold")
 def test_agentic_turn_dissimilar_passages_are_left_out(carrel: Client, chat: ChatServer, client: OpenAI) -> None:
     chat.tool_calls = asks_once
     answer = run_turn(client, "m", [], "And one-way?", Knowledge(carrel, score_threshold=0.99))

@@ -208,6 +208,7 @@ def answer_as_platform(chat: ChatServer, passages: list[str], written: Transcrip
     written.add_model_call(chat.text_requests[-1].messages, reply.choices[0].message.content or "")
 
 
+@pytest.mark.capability("sources-turn")
 def test_platform_turn_finds_passages_in_both_languages(rental: Tenant, transcript: list[str]) -> None:
     (searched,) = [each for each in transcript if each.startswith("POST /v1/agent-search")]
     passages = json.loads(searched.partition("200 OK\n")[2])

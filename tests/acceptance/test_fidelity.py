@@ -42,6 +42,7 @@ def preview_faults(tenant: Tenant, cases: Iterable[FidelityCase]) -> list[str]:
     return faults
 
 
+@pytest.mark.capability("format-loss")
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group.__name__.removeprefix("iter_"))
 def test_generated_files_lose_nothing_silently(tenant: Tenant, group: Callable[[], Iterable[FidelityCase]]) -> None:
     assert preview_faults(tenant, group()) == []

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from harness.running_service import Tenant
 
 HANDBOOK = Path(__file__).parents[2] / "samples" / "handbook.pdf"
@@ -12,6 +14,7 @@ CONVERSATION = [
 ]
 
 
+@pytest.mark.capability("main-line")
 def test_upload_search_delete_removes_document_from_search(tenant: Tenant) -> None:
     document = tenant.upload(HANDBOOK)
     assert document["status"] == "ready", document["error"]

@@ -82,6 +82,7 @@ def codes(found: dict[str, Any]) -> set[str]:
     return {warning["code"] for warning in found["warnings"]}
 
 
+@pytest.mark.capability("answer-agent")
 def test_answer_uses_knowledge_bases_and_prompt_of_agent(tenant: Tenant, chat: ChatServer) -> None:
     bind(tenant, answer_prompt=AGENT_PROMPT)
     found = answer(tenant, agent_id="agt")
@@ -112,6 +113,7 @@ def test_answer_from_one_knowledge_base_uses_prompt_of_agent_before_its_own(tena
     assert HANDBOOK_PROMPT in instructions(chat)
 
 
+@pytest.mark.capability("answer-prompts-warning")
 @pytest.mark.parametrize("has_agent", [False, True], ids=["no agent", "agent without a prompt"])
 def test_answer_from_several_knowledge_bases_warns_of_unused_prompts(
     tenant: Tenant, chat: ChatServer, has_agent: bool
@@ -150,6 +152,7 @@ def test_fields_of_request_precede_those_of_agent(tenant: Tenant, chat: ChatServ
     assert (found["strategy"], bool(found["sources"])) == ("dense", True)
 
 
+@pytest.mark.capability("answer-session")
 def test_session_is_searched_if_binding_opens_it(tenant: Tenant, chat: ChatServer) -> None:
     note = "The transporter of this chat is green."
     tenant.add_text(note, kb="handbook", chat_id="chat-1", agent_id="agt")

@@ -48,6 +48,7 @@ def remembering(tenant: Tenant) -> Tenant:
     return tenant
 
 
+@pytest.mark.capability("agent-memory")
 def test_note_is_found_only_in_next_turn_of_its_chat(remembering: Tenant) -> None:
     note(remembering)
     assert recalled(remembering) == [NOTE]
@@ -57,6 +58,7 @@ def test_note_is_found_only_in_next_turn_of_its_chat(remembering: Tenant) -> Non
         assert recalled(remembering, agent=agent, chat=chat) == [], (agent, chat)
 
 
+@pytest.mark.capability("agent-memory-shared")
 def test_chat_note_without_agent_is_found_by_every_agent_of_chat(remembering: Tenant) -> None:
     note(remembering, agent_id=None)
     bind(remembering, "guard")
@@ -81,6 +83,7 @@ async def test_expired_note_is_in_no_search(remembering: Tenant) -> None:
             assert [result["text"] for result in found] == [OTHER], strategy
 
 
+@pytest.mark.capability("agent-memory-expiry")
 def test_note_with_expiry_disappears_by_itself(remembering: Tenant) -> None:
     body = {"text": NOTE, "dynamic": True, **MINE}
     note(remembering, OTHER)

@@ -34,6 +34,7 @@ def said(content: Any, role: Any = "customer") -> dict[str, Any]:
     return {"role": role, "content": content}
 
 
+@pytest.mark.capability("agent-search")
 @pytest.mark.parametrize("route", ROUTES)
 def test_agent_search_returns_best_texts_first(zoo: Tenant, route: str) -> None:
     assert len(ask(zoo, [said("Who feeds the animals of the zoo?")], route)) == 5
@@ -76,6 +77,7 @@ def test_agent_search_uses_last_user_message(zoo: Tenant, messages: list[Any], a
     assert animal in reply.json()[0]
 
 
+@pytest.mark.capability("talk-roles")
 def test_agent_search_accepts_tool_calls_and_parts(zoo: Tenant) -> None:
     """Tool calls have no text, a list of parts has the text of its parts, and other fields are ignored."""
     messages = [
@@ -149,6 +151,7 @@ def test_agent_search_unreadable_messages_with_a_question_are_ignored(zoo: Tenan
     assert "camels" in ask(zoo, [said("camels"), *odd], top_k=1)[0]
 
 
+@pytest.mark.capability("agent-search-unknown")
 def test_agent_search_unknown_fields_are_ignored(zoo: Tenant) -> None:
     plain = ask(zoo, [said("camels")])
     more: dict[str, Any] = {
@@ -174,6 +177,7 @@ def test_agent_search_invalid_bodies_are_422(zoo: Tenant, body: Any) -> None:
     assert_problem(zoo.admin.post(ROUTES[0], json=body), 422, "invalid")
 
 
+@pytest.mark.capability("agent-search-equal")
 @pytest.mark.parametrize("messages", [[said("camels")], [said("badgers"), said("Sure.", "agent"), said("and geese?")]])
 @pytest.mark.parametrize("top_k", [1, 4, 7])
 def test_agent_search_texts_equal_search_results(zoo: Tenant, messages: list[Any], top_k: int) -> None:
@@ -184,6 +188,7 @@ def test_agent_search_texts_equal_search_results(zoo: Tenant, messages: list[Any
     assert ask(zoo, messages, ROUTES[1], top_k=top_k) == [result["text"] for result in one]
 
 
+@pytest.mark.capability("agent-search-empty")
 def test_agent_search_empty_tenant_returns_empty_array(tenant: Tenant) -> None:
     assert ask(tenant, [said("anything")]) == []
     assert_problem(
@@ -191,6 +196,7 @@ def test_agent_search_empty_tenant_returns_empty_array(tenant: Tenant) -> None:
     )
 
 
+@pytest.mark.capability("agent-search-separator")
 def test_snippet_never_contains_separator_line(tenant: Tenant) -> None:
     text = "Koalas sleep.\n---\nKoalas eat.\n  -----  \nKoalas sleep again --- and again."
     text += "\r\n---\r\nKoalas\n\n--\n\nend.\n---"
@@ -203,6 +209,7 @@ def test_snippet_never_contains_separator_line(tenant: Tenant) -> None:
     assert lines.count("\u2014") >= 3
 
 
+@pytest.mark.capability("agent-search-503")
 def test_agent_search_failure_is_503_and_never_empty(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("broken")
     tenant.add_text("Lemurs live on Madagascar.")

@@ -65,6 +65,7 @@ def ask(client: httpx2.Client, agent: Any, *said: str, route: str = SEARCH, **mo
     return found
 
 
+@pytest.mark.capability("agent-binding")
 def test_binding_crud_returns_its_state(tenant: Tenant) -> None:
     path = f"{AGENTS}/agt_1"
     reply = tenant.admin.put(path, json={"knowledge_bases": ["default", kb_id(tenant, "default")], **SETTINGS})
@@ -203,6 +204,7 @@ def test_binding_write_with_idempotency_key_is_replayed(tenant: Tenant) -> None:
     assert_problem(tenant.admin.get(f"{AGENTS}/agt"), 404, "agent_not_found")
 
 
+@pytest.mark.capability("agent-binding-kbs")
 def test_bound_agent_searches_its_knowledge_bases(zoo: Tenant) -> None:
     bind(zoo, "by-day", "default")
     bind(zoo, "by-night", kb_id(zoo, "night"))
@@ -214,6 +216,7 @@ def test_bound_agent_searches_its_knowledge_bases(zoo: Tenant) -> None:
         assert ask(reader, "by-night") == ask(zoo.admin, "by-night")
 
 
+@pytest.mark.capability("agent-binding-path")
 def test_agent_search_path_overrides_binding(zoo: Tenant) -> None:
     bind(zoo, "by-day", "default", max_top_k=2)
     found = ask(zoo.admin, "by-day", route="/v1/knowledge-bases/night/agent-search")
@@ -221,6 +224,7 @@ def test_agent_search_path_overrides_binding(zoo: Tenant) -> None:
     assert all("by night" in text for text in found)
 
 
+@pytest.mark.capability("agent-binding-none")
 def test_unknown_agent_searches_all_readable_knowledge_bases(zoo: Tenant) -> None:
     plain = ask(zoo.admin, None, top_k=20)
     assert len(plain) == 12
@@ -235,6 +239,7 @@ def test_agent_bound_to_nothing_gets_empty_array(zoo: Tenant) -> None:
         assert ask(zoo.admin, "silent", route=route) == []
 
 
+@pytest.mark.capability("agent-binding-rights")
 def test_binding_does_not_extend_rights_of_key(zoo: Tenant) -> None:
     bind(zoo, "both", "night", "default")
     bind(zoo, "by-day", "default")
@@ -251,6 +256,7 @@ def test_binding_of_another_tenant_is_404(zoo: Tenant, tenant: Tenant) -> None:
     assert_problem(tenant.admin.get(f"{AGENTS}/only-theirs"), 404, "agent_not_found")
 
 
+@pytest.mark.capability("agent-binding-top-k")
 @pytest.mark.parametrize(
     ("settings", "asked", "count"),
     [
@@ -275,6 +281,7 @@ def test_binding_max_top_k_limits_results(
     assert len(ask(zoo.admin, "limited", **asked)) == count
 
 
+@pytest.mark.capability("agent-binding-session")
 def test_session_scope_is_searched_only_if_binding_allows_it(zoo: Tenant) -> None:
     def seen(agent: str, session: Any = "chat-1", client: httpx2.Client = zoo.admin) -> set[str]:
         found = ask(client, agent, "hamsters and hermit crabs of this chat", top_k=20, session_id=session)
@@ -292,6 +299,7 @@ def test_session_scope_is_searched_only_if_binding_allows_it(zoo: Tenant) -> Non
     assert seen("keeper", client=zoo.create_client("reader", user_id="u")) == set()
 
 
+@pytest.mark.capability("talk-newest")
 def test_agent_search_reads_only_newest_messages(zoo: Tenant) -> None:
     """With more messages, the question before is searched too, and the word in it finds its passage."""
     bind(zoo, "forgetful", "default", strategy="lexical", max_messages=1)
@@ -304,6 +312,7 @@ def test_agent_search_reads_only_newest_messages(zoo: Tenant) -> None:
     assert "camels" in zoo.admin.post(SEARCH, json=body).json()[0]
 
 
+@pytest.mark.capability("agent-binding-citations")
 def test_binding_citations_and_snippet_length_apply(zoo: Tenant) -> None:
     document = zoo.admin.get("/v1/knowledge-bases/default/documents").json()["items"]
     source = next(one["source"] for one in document if one["title"] == "geese")
@@ -323,6 +332,7 @@ def test_snippet_cut_to_hyphens_contains_no_separator(tenant: Tenant) -> None:
     assert snippet.splitlines()[-1] == "\u2014"
 
 
+@pytest.mark.capability("agent-binding-strategy")
 async def test_binding_with_removed_strategy_uses_default(zoo: Tenant) -> None:
     made = bind(zoo, "left-behind", "default", strategy="lexical")
     plain = ask(zoo.admin, None, "geese", route="/v1/knowledge-bases/default/agent-search")

@@ -91,6 +91,7 @@ def places(found: dict[str, Any], external_id: str) -> list[int]:
     return [one["number"] for one in found["sources"] if one["document"]["title"] == external_id]
 
 
+@pytest.mark.capability("answer-stream")
 @pytest.mark.parametrize("path", [ALONE, SEVERAL])
 def test_answer_stream_events_equal_single_object(tenant: Tenant, chat: ChatServer, path: str) -> None:
     events = streamed(tenant.admin, path, query=QUESTION, timeout_seconds=30)
@@ -121,6 +122,7 @@ def test_answer_passages_of_one_document_are_one_citation(tenant: Tenant, chat: 
     assert first["citation"] == first["document"]["source"]
 
 
+@pytest.mark.capability("answer-citations")
 @pytest.mark.parametrize("written", [["1"], ["[1]"], ["source 1"], [1.0]], ids=str)
 def test_answer_citation_numbers_are_read_in_every_form(tenant: Tenant, chat: ChatServer, written: list[Any]) -> None:
     chat.reply = Writer(numbers=written)
@@ -134,6 +136,7 @@ def test_answer_without_cited_numbers_has_no_citations(tenant: Tenant, chat: Cha
     assert (found["citations"], found["warnings"]) == ([], [])
 
 
+@pytest.mark.capability("answer-fallback")
 @pytest.mark.parametrize(
     "wrong", [{"numbers": [98, 99]}, {"citations": "I used them all."}, {"numbers": "all"}], ids=str
 )
@@ -200,6 +203,7 @@ def test_answer_cut_off_has_warning(tenant: Tenant, chat: ChatServer) -> None:
     assert ask(tenant)["warnings"] == [warning_json("answer_truncated", "The answer was cut off after 77 tokens.")]
 
 
+@pytest.mark.capability("answer-reasoning")
 def test_answer_excludes_reasoning(tenant: Tenant, chat: ChatServer) -> None:
     chat.reply = Writer(answer="<think> ninety or so </think> It costs ninety euros.")
     assert ask(tenant)["answer"] == "It costs ninety euros."
@@ -207,6 +211,7 @@ def test_answer_excludes_reasoning(tenant: Tenant, chat: ChatServer) -> None:
     assert_problem(tenant.admin.post(ALONE, json={"query": QUESTION, "stream": False}), 503, "chat_unavailable")
 
 
+@pytest.mark.capability("answer-abstain")
 @pytest.mark.parametrize(
     "body", [{"score_threshold": 1.0, "strategy": "dense"}, {"filter": {"year": 1999}}], ids=["threshold", "filter"]
 )
@@ -222,6 +227,7 @@ def test_answer_without_relevant_passages_calls_no_model(
     assert chat.text_requests == []
 
 
+@pytest.mark.capability("answer-turns")
 def test_answer_model_receives_relevant_turns_only(tenant: Tenant, chat: ChatServer) -> None:
     whole = ask(tenant, query=None, messages=TALK)
     assert (whole["question"], whole["queries"]) == (QUESTION, [QUESTION])
@@ -248,6 +254,7 @@ def test_answer_without_analysis_sends_whole_conversation(
     ask(tenant)
 
 
+@pytest.mark.capability("answer-budget")
 def test_answer_context_holds_whole_passages_within_budget(tenant: Tenant, chat: ChatServer) -> None:
     kb = tenant.admin.post("/v1/knowledge-bases", json={"name": "long"})
     kb.raise_for_status()
@@ -268,6 +275,7 @@ def test_answer_context_holds_whole_passages_within_budget(tenant: Tenant, chat:
     assert wrong["errors"][0]["loc"] == ["body", "max_context_tokens"]
 
 
+@pytest.mark.capability("answer-rerank")
 def test_answer_context_follows_reranked_order(tenant: Tenant, chat: ChatServer) -> None:
     asked_for = "deposit of a transporter"
     every = ask(tenant, query=asked_for, rerank=True)
@@ -279,6 +287,7 @@ def test_answer_context_follows_reranked_order(tenant: Tenant, chat: ChatServer)
     assert first["text"] == every["sources"][0]["text"]
 
 
+@pytest.mark.capability("answer-compression")
 def test_answer_compression_replaces_source_texts(tenant: Tenant, chat: ChatServer) -> None:
     write = Writer(compressed="Ninety.")
 
@@ -306,6 +315,7 @@ def test_answer_compression_replaces_source_texts(tenant: Tenant, chat: ChatServ
     ]
 
 
+@pytest.mark.capability("answer-cancel")
 @pytest.mark.parametrize("how", ["stall", "slow"])
 @pytest.mark.parametrize("stream", [True, False])
 def test_answer_caller_leaving_cancels_model_call(
@@ -328,6 +338,7 @@ def test_answer_caller_leaving_cancels_model_call(
     assert chat.client_left.wait(IDLE_TIMEOUT_SECONDS * 0.75)  # no time limit of the service has ended the request yet
 
 
+@pytest.mark.capability("answer-isolation")
 def test_answer_uses_no_documents_of_others(answering: Service, tenant: Tenant, chat: ChatServer) -> None:
     other = answering.create_tenant("other")
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
@@ -340,6 +351,7 @@ def test_answer_uses_no_documents_of_others(answering: Service, tenant: Tenant, 
     assert "ninety" not in "".join(talk.last_message for talk in chat.text_requests if kind(talk) == "answer")
 
 
+@pytest.mark.capability("answer-no-model")
 def test_answer_without_chat_model_names_setting(service: Service) -> None:
     reader = service.create_tenant().create_client("reader")
     for path in (ALONE, SEVERAL):

@@ -54,6 +54,7 @@ def chat(running_chat: ChatServer) -> ChatServer:
     return running_chat
 
 
+@pytest.mark.capability("answer-late")
 def test_answer_silent_model_is_503(tenant: Tenant, chat: ChatServer) -> None:
     chat.fail("slow", times=2)
     events = streamed(tenant.admin, ALONE, **ASKED)

@@ -38,6 +38,7 @@ def moment(text: str | None) -> datetime:
     return datetime.fromisoformat(text)
 
 
+@pytest.mark.capability("key-rotate")
 def test_rotated_key_is_valid_for_overlap(service: Service, tenant: Tenant) -> None:
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
     old = make(tenant, role="writer", user_id="ada", knowledge_bases=["default"])

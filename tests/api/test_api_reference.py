@@ -80,6 +80,7 @@ def find_faults(document: dict[str, Any], name: str, schema: dict[str, Any], des
     return faults
 
 
+@pytest.mark.capability("api-fields")
 def test_every_field_has_a_description_and_an_example(document: dict[str, Any]) -> None:
     fields = list_fields(document)
     faults = [fault for name, field in fields for fault in find_faults(document, name, field, field)]
@@ -178,6 +179,7 @@ def test_every_error_code_of_an_operation_exists(document: dict[str, Any]) -> No
             assert message
 
 
+@pytest.mark.capability("api-codes")
 def test_every_operation_lists_the_codes_of_its_errors(document: dict[str, Any]) -> None:
     for name, operation in iterate_operations(document):
         if name.split()[1] in ("/healthz", "/readyz", "/dify/retrieval"):

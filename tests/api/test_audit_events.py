@@ -110,6 +110,7 @@ def test_audit_table_lists_every_writing_route() -> None:
     assert {endpoint.name for endpoint in WRITES} == set(TOLD)
 
 
+@pytest.mark.capability("audit")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_audit_write_leaves_exactly_its_event(service: Service, owner: Tenant, case: EndpointCase) -> None:
     fields = (*case.fields, *case.template.needs, *(["document"] if DOCUMENTS in case.endpoint.path else []))

@@ -43,6 +43,7 @@ def listed(tenant: Tenant, kb: str = "default") -> list[dict[str, Any]]:
     return items
 
 
+@pytest.mark.capability("doc-batch")
 def test_batch_upload_returns_result_per_file(tenant: Tenant) -> None:
     files: Files = [
         ("first.txt", b"The first text."),
@@ -83,6 +84,7 @@ def test_batch_upload_returns_result_per_file(tenant: Tenant) -> None:
     }
 
 
+@pytest.mark.capability("doc-batch-fields")
 def test_batch_upload_fields_apply_to_every_file(tenant: Tenant) -> None:
     fields = {
         "metadata": json.dumps({"team": "ops"}),

@@ -69,6 +69,7 @@ def list_all(tenant: Tenant, **params: Any) -> list[dict[str, Any]]:
             return items
 
 
+@pytest.mark.capability("chunk-ids")
 def test_upload_of_chunks_returns_ids_that_can_be_read(tenant: Tenant) -> None:
     document = upload(tenant, BIRDS, title="Animals", metadata={"zoo": 1})
     assert len(document["chunk_ids"]) == len(set(document["chunk_ids"])) == 4
@@ -89,6 +90,7 @@ def test_upload_of_chunks_returns_ids_that_can_be_read(tenant: Tenant) -> None:
         assert_problem(tenant.admin.get(f"/v1/chunks/{wrong}"), 404, "chunk_not_found")
 
 
+@pytest.mark.capability("chunk-list")
 def test_list_chunks_pages_through_all_documents_once(tenant: Tenant) -> None:
     first = upload(tenant, BIRDS, metadata={"kind": "own"})
     other = tenant.add_text(
@@ -105,6 +107,7 @@ def test_list_chunks_pages_through_all_documents_once(tenant: Tenant) -> None:
         assert_problem(tenant.admin.get(f"{KB}/chunks", params={"cursor": cursor}), 422, "invalid")
 
 
+@pytest.mark.capability("chunk-list")
 def test_list_chunks_applies_metadata_filters(tenant: Tenant) -> None:
     body = {
         "chunks": [
@@ -149,6 +152,7 @@ def test_list_chunks_shows_what_a_key_may_read(tenant: Tenant) -> None:
     assert_problem(narrow.get(f"{KB}/chunks"), 404, "knowledge_base_not_found")
 
 
+@pytest.mark.capability("chunk-put")
 def test_put_chunk_replaces_text_without_new_ids(tenant: Tenant) -> None:
     document = upload(tenant, BIRDS, external_id="animals")
     ids = document["chunk_ids"]
@@ -169,6 +173,7 @@ def test_put_chunk_replaces_text_without_new_ids(tenant: Tenant) -> None:
     assert find_texts(tenant, "waits") == {BIRDS[0], "The toad waits."}
 
 
+@pytest.mark.capability("chunk-delete")
 def test_deleted_chunk_leaves_ids_of_others_and_can_be_restored(tenant: Tenant) -> None:
     document = upload(tenant, BIRDS)
     ids = document["chunk_ids"]
@@ -248,6 +253,7 @@ def test_chunks_of_an_uploaded_text_cannot_be_changed_one_by_one(tenant: Tenant)
         assert_problem(change(tenant, method, own, chunk["id"], **body), 404, "chunk_not_found")
 
 
+@pytest.mark.capability("chunk-prepare")
 def test_prepare_reindex_removes_the_chunks_alone(tenant: Tenant) -> None:
     text = tenant.add_text("# Reefs\n\nThe reef grows.", media_type="text/markdown")
     own = upload(tenant, ["The reef waits.", "A coral."])
@@ -274,6 +280,7 @@ def test_prepare_reindex_removes_the_chunks_alone(tenant: Tenant) -> None:
     assert len(find_texts(tenant, "reef")) == 2
 
 
+@pytest.mark.capability("chunk-include")
 def test_get_document_with_include_has_tree_and_chunks(tenant: Tenant) -> None:
     document = tenant.add_text("# Reefs\n\nThe reef grows.\n\n# Corals\n\nA coral.", media_type="text/markdown")
     path = f"{DOCUMENTS}/{document['id']}"
@@ -294,6 +301,7 @@ def test_get_document_with_include_has_tree_and_chunks(tenant: Tenant) -> None:
     assert [item["chunk_index"] for item in rest["items"]] == [200, 201, 202]
 
 
+@pytest.mark.capability("chunk-title")
 def test_title_is_the_name_by_default(tenant: Tenant) -> None:
     assert tenant.admin.get(KB).json()["title"] == "default"
     named = tenant.admin.post("/v1/knowledge-bases", json={"name": "shelf"}).json()

@@ -18,6 +18,7 @@ def chunks(admin: httpx2.Client, kb: str, document: str) -> list[str]:
     return [chunk["text"] for chunk in reply.json()["items"]]
 
 
+@pytest.mark.capability("chunker-all")
 @pytest.mark.parametrize("strategy", CHUNKERS)
 def test_every_chunker_ingests_a_document(tenant: Tenant, strategy: str) -> None:
     chunking = {"strategy": strategy, "max_tokens": 40, "overlap_tokens": 0}
@@ -34,6 +35,7 @@ def test_every_chunker_ingests_a_document(tenant: Tenant, strategy: str) -> None
     assert "dive" in results[0]["text"]
 
 
+@pytest.mark.capability("chunker-options")
 def test_chunker_options_are_stored_with_defaults(tenant: Tenant) -> None:
     chunking = {"strategy": "semantic", "options": {"percentile": 80}}
     made = tenant.admin.post(ROUTE, json={"name": "k", "chunking": chunking}).json()
@@ -46,6 +48,7 @@ def test_chunker_options_are_stored_with_defaults(tenant: Tenant) -> None:
     assert tenant.admin.get(f"{ROUTE}/k").json()["chunking"] == made["chunking"]
 
 
+@pytest.mark.capability("chunker-invalid")
 @pytest.mark.parametrize(
     ("chunking", "name"),
     [
@@ -60,6 +63,7 @@ def test_chunker_invalid_options_are_422(tenant: Tenant, chunking: dict[str, obj
     assert found["errors"][0]["loc"] == ["body", "chunking", "options", name]
 
 
+@pytest.mark.capability("chunker-listed")
 def test_capabilities_list_chunker_options(tenant: Tenant) -> None:
     found = {one["name"]: one["options"] for one in tenant.admin.get("/v1/capabilities").json()["chunkers"]}
     assert found.keys() == CHUNKERS.keys()

@@ -30,6 +30,7 @@ def compress(body: Any) -> bytes:
     return gzip.compress(json.dumps(body).encode())
 
 
+@pytest.mark.capability("api-gzip")
 @pytest.mark.parametrize("encoding", ["gzip", "GZIP", "x-gzip", "identity, gzip", "gzip ,identity"])
 def test_gzip_body_is_decoded(tenant: Tenant, encoding: str) -> None:
     reply = post(tenant, SEARCH, compress({"query": "parental leave"}), encoding)

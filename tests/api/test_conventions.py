@@ -21,6 +21,7 @@ def admin(service: Service) -> httpx2.Client:
     return service.create_tenant("conventions").admin
 
 
+@pytest.mark.capability("api-problems")
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
@@ -72,6 +73,7 @@ def test_request_without_valid_key_is_401_only(
     assert_problem(service.create_client().send(request), 401, "unauthorized")
 
 
+@pytest.mark.capability("api-request-id")
 @pytest.mark.parametrize(
     ("given", "kept"),
     [("abc-1.2_3", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("", False), ('"<', False)],
@@ -224,6 +226,7 @@ def test_invalid_searches_are_422(admin: httpx2.Client, change: dict[str, object
     assert_problem(admin.post(SEARCH, content=body, headers={"Content-Type": "application/json"}), 422)
 
 
+@pytest.mark.capability("api-unknown-names")
 def test_unknown_name_error_lists_valid_names(admin: httpx2.Client) -> None:
     known = {"strategy": ("dense", "lexical", "hybrid"), "transformers": ("reformulate", "hyde")}
     for field, value in (("strategy", "guess"), ("transformers", ["guess"])):
@@ -266,6 +269,7 @@ def test_health_endpoints_report_ok(service: Service) -> None:
     assert ready == {"status": "ok", "checks": {"database": "ok", "object_store": "ok", "worker": "ok"}}
 
 
+@pytest.mark.capability("format-listed")
 def test_capabilities_equal_registries_and_limits(service: Service, tenant: Tenant) -> None:
     found = tenant.create_client("reader").get("/v1/capabilities").json()
     assert "application/pdf" in {parser["media_type"] for parser in found["parsers"]}

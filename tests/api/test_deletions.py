@@ -114,6 +114,7 @@ STEPS: list[tuple[dict[str, Any], set[str]]] = [
 ]
 
 
+@pytest.mark.capability("delete-many")
 def test_delete_documents_removes_selected_documents(service: Service, tenant: Tenant, shelf: dict[str, str]) -> None:
     names = {**shelf, "invented": "doc_01h455vb4pex5vsknk084sn02q"}
     left = dict(shelf)
@@ -199,6 +200,7 @@ def keeper(service: Service) -> Tenant:
     return made
 
 
+@pytest.mark.capability("delete-all")
 def test_delete_all_confirmation_is_knowledge_base_name(tenant: Tenant) -> None:
     add(tenant, "All of it.")
     kb = tenant.admin.get("/v1/knowledge-bases/default").json()["id"]
@@ -332,6 +334,7 @@ def test_receipt_other_users_deletion_is_not_found_for_restricted_key(tenant: Te
         )
 
 
+@pytest.mark.capability("delete-receipt")
 def test_receipt_has_counts_and_times(tenant: Tenant) -> None:
     document = add(tenant, "Proven.")
     bytes_kept = tenant.admin.get(f"{DOCUMENTS}/{document}").json()["bytes"]

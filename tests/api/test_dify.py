@@ -68,6 +68,7 @@ def dify(shelf: Tenant) -> Iterator[Dify]:
         yield made
 
 
+@pytest.mark.capability("dify")
 def test_dify_probe_and_search_succeed(dify: Dify, shelf: Tenant) -> None:
     dify.probe()
     records = dify.search("default", "What is a lantern of the new kind?")
@@ -99,6 +100,7 @@ def test_dify_blank_query_returns_no_records(dify: Dify) -> None:
     assert dify.search("default", "  ") == []
 
 
+@pytest.mark.capability("dify-conditions")
 @pytest.mark.parametrize(
     ("name", "operator", "value", "found"),
     [

@@ -93,6 +93,7 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.capability("doc-events")
 def test_event_stream_sends_every_state_in_order(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.latency_seconds = 0.6
     try:
@@ -155,6 +156,7 @@ def test_event_stream_of_new_version_sends_new_event(tenant: Tenant) -> None:
     assert (second.kind, second.data["version"]) == ("ready", 2)
 
 
+@pytest.mark.capability("doc-events-resume")
 def test_event_stream_resumes_after_last_event(fragile: BreakableService, tenant: Tenant) -> None:
     with fragile.held():
         document = put_chunks(tenant, 1)

@@ -25,6 +25,7 @@ def library(service: Service) -> Tenant:
     return tenant
 
 
+@pytest.mark.capability("doc-list")
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -68,6 +69,7 @@ def test_document_list_shows_scopes(library: Tenant) -> None:
     assert levels == ["chat_agent", "user", "tenant", "tenant"]
 
 
+@pytest.mark.capability("doc-change")
 def test_document_change_is_visible_in_lists_and_searches(tenant: Tenant) -> None:
     document = tenant.add_text("Ropes are long.", title="Ropes", metadata={"a": 1}, source_uri="https://a.example/")
     path = f"{DOCUMENTS}/{document['id']}"
@@ -126,6 +128,7 @@ def original(service: Service) -> tuple[Tenant, str]:
     return tenant, f"{DOCUMENTS}/{made['id']}/content"
 
 
+@pytest.mark.capability("doc-content")
 def test_original_is_downloaded_whole(original: tuple[Tenant, str]) -> None:
     reply = original[0].admin.get(original[1])
     assert (reply.status_code, reply.content) == (200, ORIGINAL)
@@ -137,6 +140,7 @@ def test_original_is_downloaded_whole(original: tuple[Tenant, str]) -> None:
     assert reply.headers["content-disposition"].isascii()
 
 
+@pytest.mark.capability("doc-content")
 @pytest.mark.parametrize(
     ("asked", "status", "first", "last"),
     [

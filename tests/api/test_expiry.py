@@ -35,6 +35,7 @@ def listed(tenant: Tenant) -> list[str]:
     return [one["id"] for one in tenant.admin.get(DOCUMENTS).raise_for_status().json()["items"]]
 
 
+@pytest.mark.capability("doc-expiry")
 async def test_expired_document_is_not_found(tenant: Tenant) -> None:
     kept, gone = tenant.add_text("It stays."), tenant.add_text("It goes.", user_id="u")
     path = f"{DOCUMENTS}/{gone['id']}"

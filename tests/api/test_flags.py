@@ -48,6 +48,7 @@ def test_results_show_flags_of_passages(coast: tuple[Tenant, dict[str, Any]], st
     assert flags(coast[0], strategy=strategy) == EXPECTED
 
 
+@pytest.mark.capability("filter-flags")
 @pytest.mark.parametrize(
     ("expression", "words"),
     [

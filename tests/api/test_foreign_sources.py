@@ -132,6 +132,7 @@ def get_texts(found: dict[str, Any]) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
+@pytest.mark.capability("agent-source")
 def test_agent_search_source_gets_query_as_message_with_bearer_key(tenant: Tenant, partner: AgentSearchServer) -> None:
     made = create(tenant, "agent_search", block_of_agent(partner))
     assert made.status_code == 201, made.text
@@ -147,6 +148,7 @@ def test_agent_search_source_gets_query_as_message_with_bearer_key(tenant: Tenan
     assert request.body == {"messages": [{"role": "customer", "content": QUESTION}], "top_k": 5}
 
 
+@pytest.mark.capability("agent-source-messages")
 def test_agent_search_source_gets_newest_messages_in_roles_of_contract(
     tenant: Tenant, partner: AgentSearchServer
 ) -> None:
@@ -166,6 +168,7 @@ def test_agent_search_source_gets_newest_messages_in_roles_of_contract(
     assert request.body["messages"][-1]["content"] == QUESTION
 
 
+@pytest.mark.capability("agent-source-fusion")
 def test_agent_search_results_are_fused_with_documents(tenant: Tenant, partner: AgentSearchServer) -> None:
     tenant.add_text(HERON)
     create(tenant, "agent_search", block_of_agent(partner)).raise_for_status()
@@ -176,6 +179,7 @@ def test_agent_search_results_are_fused_with_documents(tenant: Tenant, partner: 
     assert HERON in agent.json()
 
 
+@pytest.mark.capability("agent-source-failure")
 @pytest.mark.parametrize(
     "failure", [500, 401, 404, "never", "{}", '{"results": []}', "[1]", "no JSON", '"text"', f'["{KEY}"]', "null"]
 )
@@ -217,6 +221,7 @@ def test_agent_search_invalid_source_is_422_at_its_field(
     assert partner.received == []
 
 
+@pytest.mark.capability("pgvector-source")
 def test_pgvector_source_returns_nearest_rows_first(tenant: Tenant, foreign: dict[str, Any]) -> None:
     made = create(tenant, "pgvector", block_of_collection(foreign))
     assert made.status_code == 201, made.text
@@ -230,6 +235,7 @@ def test_pgvector_source_returns_nearest_rows_first(tenant: Tenant, foreign: dic
     assert found["warnings"] == []
 
 
+@pytest.mark.capability("pgvector-fields")
 def test_pgvector_source_applies_filter_limit_and_other_content_key(tenant: Tenant, foreign: dict[str, Any]) -> None:
     for name, changes, texts in (
         ("filtered", {"metadata_filter": {"kind": "mammal"}}, [OTTER]),
@@ -242,6 +248,7 @@ def test_pgvector_source_applies_filter_limit_and_other_content_key(tenant: Tena
         assert get_texts(search(tenant, knowledge_bases=[name])) == texts
 
 
+@pytest.mark.capability("pgvector-routing")
 def test_pgvector_results_are_fused_with_documents_and_routed(tenant: Tenant, foreign: dict[str, Any]) -> None:
     tenant.add_text(FERRY)
     create(tenant, "pgvector", block_of_collection(foreign)).raise_for_status()
@@ -250,6 +257,7 @@ def test_pgvector_results_are_fused_with_documents_and_routed(tenant: Tenant, fo
     assert {item["knowledge_base"] for item in found["explain"]["knowledge_bases"]} >= {"default", "foreign"}
 
 
+@pytest.mark.capability("pgvector-failure")
 def test_pgvector_failure_after_creation_is_warning(tenant: Tenant, foreign: dict[str, Any]) -> None:
     tenant.add_text(FERRY)
     create(tenant, "pgvector", block_of_collection(foreign)).raise_for_status()
@@ -268,6 +276,7 @@ def test_pgvector_failure_after_creation_is_warning(tenant: Tenant, foreign: dic
     assert [warning["code"] for warning in found["warnings"]] == ["http_source_unavailable"]
 
 
+@pytest.mark.capability("pgvector-checked")
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

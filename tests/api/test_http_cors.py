@@ -98,6 +98,7 @@ def caller(open_service: Service) -> Tenant:
     return open_service.create_tenant("frontend")
 
 
+@pytest.mark.capability("api-cors")
 def test_cors_page_can_upload_follow_search_and_delete(caller: Tenant) -> None:
     page, key = Page(caller.service.create_client()), caller.key
     files = {"file": ("tides.txt", b"Tides follow the moon.")}

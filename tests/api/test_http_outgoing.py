@@ -89,6 +89,7 @@ def listener() -> LinkListener:  # type: ignore[misc]  # a generator
         yield made
 
 
+@pytest.mark.capability("api-no-calls")
 def test_urls_in_uploads_and_searches_are_not_fetched(fragile: BreakableService, listener: LinkListener) -> None:
     tenant = fragile.service.create_tenant("linking")
     ask_everything(tenant, listener.url)

@@ -90,6 +90,7 @@ def texts(found: dict[str, Any]) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
+@pytest.mark.capability("http-source")
 def test_http_source_results_equal_site_results(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     found = search(tenant, "/v1/knowledge-bases/site/search", top_k=2)
@@ -116,6 +117,7 @@ def test_http_source_results_equal_site_results(tenant: Tenant, site: SiteSearch
     assert asked.headers["x-api-key"] == SECRET
 
 
+@pytest.mark.capability("http-source-merge")
 def test_http_source_is_searched_with_other_knowledge_bases(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     tenant.add_text("The harbour museum was open all night in 1923.")
@@ -132,6 +134,7 @@ def test_http_source_is_searched_with_other_knowledge_bases(tenant: Tenant, site
     assert "source_queries" not in explained["default"]
 
 
+@pytest.mark.capability("http-source-agents")
 def test_http_source_results_reach_agents(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     messages = [{"role": "customer", "content": QUESTION}]
@@ -185,6 +188,7 @@ def test_http_source_with_vector_alone_is_422(tenant: Tenant, site: SiteSearchSe
     assert assert_problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "queries"]
 
 
+@pytest.mark.capability("http-source-template")
 def test_http_source_body_template_is_filled(tenant: Tenant, site: SiteSearchServer) -> None:
     body = {"query": {"match": "{query}"}, "size": "{top_k}", "note": "{query} of {top_k}, {unknown}"}
     response = {"items": "hits.hits", "text": "_source.snippet", "url": "_source.link", "score": "_score"}
@@ -258,6 +262,7 @@ FAILURES: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.capability("http-source-failure")
 @pytest.mark.parametrize(("how", "reason"), FAILURES, ids=[str(how) for how, _ in FAILURES])
 def test_http_source_failure_leaves_other_results(
     tenant: Tenant, site: SiteSearchServer, how: Any, reason: str
@@ -275,6 +280,7 @@ def test_http_source_failure_leaves_other_results(
     assert_problem(alone, 503, "search_unavailable")
 
 
+@pytest.mark.capability("http-source-breaker")
 def test_http_source_circuit_breaker_opens_after_failures(tenant: Tenant, site: SiteSearchServer) -> None:
     make(tenant, source_at(site))
     tenant.add_text("The harbour museum is old.")
@@ -343,6 +349,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.capability("http-source-allowlist")
 @pytest.mark.parametrize(("changes", "place"), WRONG, ids=[str(number) for number in range(len(WRONG))])
 def test_http_source_address_outside_bindings_is_422(
     tenant: Tenant, site: SiteSearchServer, changes: dict[str, Any], place: str
@@ -358,6 +365,7 @@ def test_http_source_address_outside_bindings_is_422(
     assert site.received == []
 
 
+@pytest.mark.capability("http-source-secret")
 def test_http_source_secret_is_sent_to_its_host_only(
     tenant: Tenant, site: SiteSearchServer, web: SiteSearchServer
 ) -> None:
@@ -379,6 +387,7 @@ def test_http_source_secret_is_sent_to_its_host_only(
     assert (len(site.received), web.received) == (1, [])
 
 
+@pytest.mark.capability("http-source-secret")
 def test_http_source_secret_is_in_no_reply(tenant: Tenant, site: SiteSearchServer) -> None:
     made = make(tenant, source_at(site))
     assert made["kind"] == "http"

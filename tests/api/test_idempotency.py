@@ -97,6 +97,7 @@ WRITES: dict[str, Callable[[Tenant], Request]] = {
 }
 
 
+@pytest.mark.capability("api-idempotency")
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys())
 def test_idempotency_repeated_write_is_replayed(
     tenant: Tenant, key: dict[str, str], write: Callable[[Tenant], Request]
@@ -139,6 +140,7 @@ def test_idempotency_other_boundary_is_same_upload(tenant: Tenant, key: dict[str
     assert_problem(send("one", filename="b.txt"), 409, "idempotency_key_reused")
 
 
+@pytest.mark.capability("api-idempotency-409")
 def test_idempotency_other_body_is_409(tenant: Tenant, key: dict[str, str]) -> None:
     body = f'{{"name": "{word()}"}}'.encode()
 

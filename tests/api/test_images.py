@@ -40,6 +40,7 @@ def best(tenant: Tenant, query: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.capability("image-download")
 def test_image_is_found_and_downloaded(tenant: Tenant, tmp_path: Path) -> None:
     document = tenant.upload(illustrated.pptx(tmp_path / "ships.pptx"))
     assert document["status"] == "ready"

@@ -15,6 +15,7 @@ from tests.api.problems import assert_problem
 ROUTE = "/v1/knowledge-bases"
 
 
+@pytest.mark.capability("kb-create")
 def test_create_knowledge_base_with_name_only_has_defaults(tenant: Tenant) -> None:
     reply = tenant.admin.post(ROUTE, json={"name": "handbook"})
     assert reply.status_code == 201
@@ -37,6 +38,7 @@ def test_create_knowledge_base_with_name_only_has_defaults(tenant: Tenant) -> No
     assert (counted["document_count"], counted["chunk_count"]) == (1, 1)
 
 
+@pytest.mark.capability("kb-index")
 def test_knowledge_base_shows_its_search_index(tenant: Tenant) -> None:
     nothing = {"state": "exact", "reason": None, "size_bytes": 0, "average_length": 100.0, "problem": None}
     nothing |= {"analyzer": "english-v2", "action": None}
@@ -104,6 +106,7 @@ def test_knowledge_base_dimensions_above_limit_are_422(tenant: Tenant, dimension
     assert said in error["msg"]
 
 
+@pytest.mark.capability("kb-change")
 def test_knowledge_base_settings_can_be_changed(tenant: Tenant) -> None:
     tenant.admin.post(ROUTE, json={"name": "k", "title": "Old", "description": "old"}).raise_for_status()
     changed = tenant.admin.patch(
@@ -125,6 +128,7 @@ def test_knowledge_base_settings_can_be_changed(tenant: Tenant) -> None:
         assert_problem(tenant.admin.patch(f"{ROUTE}/k", json=wrong), 422, "invalid")
 
 
+@pytest.mark.capability("filter-enforced")
 def test_metadata_filter_is_enforced_on_documents_and_searches(tenant: Tenant) -> None:
     settings = {"name": "hr", "metadata_filter": {"department": "hr", "public": True}}
     tenant.admin.post(ROUTE, json=settings).raise_for_status()
@@ -148,6 +152,7 @@ def test_metadata_filter_is_enforced_on_documents_and_searches(tenant: Tenant) -
             assert len(results) == found, filter_
 
 
+@pytest.mark.capability("kb-delete")
 def test_delete_knowledge_base_leaves_nothing(service: Service, tenant: Tenant) -> None:
     tenant.admin.post(ROUTE, json={"name": "brief"}).raise_for_status()
     document = tenant.add_text("Here today.", kb="brief")
@@ -166,6 +171,7 @@ def test_delete_knowledge_base_leaves_nothing(service: Service, tenant: Tenant) 
     assert tenant.admin.get(f"{ROUTE}/brief/documents").json()["items"] == []
 
 
+@pytest.mark.capability("filter-enforced-change")
 def test_metadata_filter_change_runs_in_background(tenant: Tenant) -> None:
     old, new = {"department": "hr"}, {"department": "it", "year": 2026}
     tenant.admin.post(ROUTE, json={"name": "staff", "metadata_filter": old}).raise_for_status()

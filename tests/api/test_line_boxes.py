@@ -58,6 +58,7 @@ def test_node_boxes_contain_its_text(book: DocumentReader) -> None:
             assert node["page_sizes"] == [{"page": node["page"], **size}]
 
 
+@pytest.mark.capability("chunk-boxes")
 def test_chunk_boxes_contain_its_text(book: DocumentReader) -> None:
     """The boxes hold no more than the chunk's text and the rest of its first and last line."""
     with FITZ.open(HANDBOOK) as pages:

@@ -44,6 +44,7 @@ def admin(service: Service) -> httpx2.Client:
     return tenant.admin
 
 
+@pytest.mark.capability("api-lists")
 @pytest.mark.parametrize("limit", [1, 2, 3, COUNT, 200])
 @pytest.mark.parametrize("path", [DOCUMENTS, "/v1/knowledge-bases", "/v1/api-keys"])
 def test_list_walk_returns_every_item_once_newest_first(admin: httpx2.Client, path: str, limit: int) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.running_service import Service, Tenant
 from tests.api.breakable_service import BreakableService
 
@@ -65,6 +67,7 @@ def lines_of(stream: io.StringIO, *, requests: int, counted: Callable[[Lines], L
         time.sleep(0.02)
 
 
+@pytest.mark.capability("api-logs")
 def test_log_contains_no_content_and_no_keys(service: Service, fragile: BreakableService, stream: io.StringIO) -> None:
     tenant, broken = service.create_tenant(PLANTED), fragile.service.create_tenant(PLANTED)
     provoke(tenant)

@@ -49,6 +49,7 @@ def ids(client: McpClient, query: str) -> list[str]:
     return [one["id"] for one in client.call("search", query=query)["results"]]
 
 
+@pytest.mark.capability("mcp-kbs")
 @MODES
 def test_mcp_tools_describe_knowledge_bases(process: McpClient, library: Tenant, mode: str) -> None:
     tools = {tool["name"]: tool for tool in process.of(library, mode=mode).ask("list_tools")["tools"]}
@@ -63,6 +64,7 @@ def test_mcp_tools_describe_knowledge_bases(process: McpClient, library: Tenant,
     assert all(tool["outputSchema"]["type"] == "object" for tool in tools.values())
 
 
+@pytest.mark.capability("mcp-search")
 @MODES
 def test_mcp_search_and_fetch_return_results(process: McpClient, library: Tenant, mode: str) -> None:
     client = process.of(library, mode=mode)
@@ -102,6 +104,7 @@ def test_mcp_lists_knowledge_bases(client: McpClient) -> None:
     assert found["next_cursor"] is None
 
 
+@pytest.mark.capability("mcp-resources")
 @MODES
 def test_mcp_documents_are_resources(process: McpClient, library: Tenant, mode: str) -> None:
     client = process.of(library, mode=mode)
@@ -199,6 +202,7 @@ def test_mcp_unsupported_method_is_protocol_error(client: McpClient) -> None:
     assert caught.value.code == -32601
 
 
+@pytest.mark.capability("isolation-mcp")
 def test_mcp_tenant_finds_only_its_documents(process: McpClient, library: Tenant, service: Service) -> None:
     (theirs, _), other = ids(process.of(library), "parental leave"), service.create_tenant("other")
     other.add_text("Something else entirely about leave.")

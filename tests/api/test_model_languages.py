@@ -117,6 +117,7 @@ def list_codes(reply: dict[str, Any]) -> list[str]:
     return [warning["code"] for warning in reply["warnings"]]
 
 
+@pytest.mark.capability("doc-language")
 @pytest.mark.parametrize("kb_language", ["english", "auto", "german"])
 def test_upload_other_language_warns_of_the_english_model(english_only: Service, kb_language: str) -> None:
     tenant = english_only.create_tenant()
@@ -221,6 +222,7 @@ def test_reindex_with_multilingual_model_removes_the_warnings(tenant: Tenant) ->
     assert list_codes(search(tenant, QUESTIONS["german"])) == []
 
 
+@pytest.mark.capability("model-auto")
 def test_auto_language_moves_to_the_multilingual_model(tenant: Tenant) -> None:
     create_kb(tenant, "auto", language="auto")
     assert read_kb(tenant, "auto")["embedding"]["model"] == ENGLISH_MODEL

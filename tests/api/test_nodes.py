@@ -48,6 +48,7 @@ def birds(service: Service) -> DocumentReader:
     return reader_of(service.create_tenant("birds"), TEXT)
 
 
+@pytest.mark.capability("tree")
 def test_tree_contains_every_node_with_offsets(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     root = nodes[0]
@@ -62,6 +63,7 @@ def test_tree_contains_every_node_with_offsets(birds: DocumentReader) -> None:
     assert {node["block"] for node in nodes if node["kind"] == "paragraph"} == {"heading", "paragraph"}
 
 
+@pytest.mark.capability("tree-depth")
 @pytest.mark.parametrize("depth", [0, 1, 2, 3, 4, 100])
 def test_tree_depth_parameter_cuts_tree(birds: DocumentReader, depth: int) -> None:
     whole = birds.nodes()
@@ -74,6 +76,7 @@ def test_tree_depth_parameter_cuts_tree(birds: DocumentReader, depth: int) -> No
     assert without_children(birds.nodes(depth=depth)) == without_children(wanted)
 
 
+@pytest.mark.capability("tree-node")
 def test_node_returns_text_and_ancestors(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
@@ -90,6 +93,7 @@ def test_node_returns_text_and_ancestors(birds: DocumentReader) -> None:
         assert birds.get(f"/nodes/{node['id']}/ancestors") == {"items": line[:-1], "next_cursor": None}
 
 
+@pytest.mark.capability("tree-chunks")
 def test_chunks_below_node_contain_its_text(birds: DocumentReader) -> None:
     chunks = birds.chunks()
     assert len(chunks) > 5
@@ -116,6 +120,7 @@ def test_chunks_below_node_are_paged(birds: DocumentReader, limit: int) -> None:
     assert found == wanted
 
 
+@pytest.mark.capability("chunk-path")
 def test_chunk_returns_text_and_node_path(birds: DocumentReader) -> None:
     chunks = birds.chunks()
     ids = [None, *(chunk["id"] for chunk in chunks), None]
@@ -129,6 +134,7 @@ def test_chunk_returns_text_and_node_path(birds: DocumentReader) -> None:
         assert holder["start"] <= chunk["start"] < chunk["end"] <= holder["end"]
 
 
+@pytest.mark.capability("tree-utf16")
 def test_offsets_utf16_count_as_browsers(birds: DocumentReader) -> None:
     nodes = birds.nodes()
     stored = birds.get(f"/nodes/{nodes[0]['id']}")["text"]
@@ -276,6 +282,7 @@ def tree_of(nodes: NodeTable) -> TreeView:
     return TreeView(DocumentRow(id=generate_id(), live_version=1), nodes, "text", OffsetConverter())
 
 
+@pytest.mark.capability("scope-promotion")
 def test_promote_document_moves_up_scopes(tenant: Tenant) -> None:
     writer, reader = tenant.create_client("writer"), tenant.create_client("reader")
     document = tenant.add_text("Herons wade.", chat_id="c", agent_id="a", metadata={"kind": "bird"})

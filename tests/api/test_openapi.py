@@ -147,6 +147,7 @@ def fits(description: dict[str, Any], schema: dict[str, Any], value: Any, at: st
             fits(description, schema["properties"][name], part, f"{at}.{name}")
 
 
+@pytest.mark.capability("api-replies")
 def test_replies_match_their_schemas(service: Service, tenant: Tenant, description: dict[str, Any]) -> None:
     document = tenant.add_text("# Heading\n\nText that is described.", metadata={"a": 1})["id"]
     deleted = tenant.admin.delete(DOCUMENTS, params={"external_id": "nothing"}).json()["deletion"]

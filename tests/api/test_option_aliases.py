@@ -58,6 +58,7 @@ def shown(tenant: Tenant, **body: Any) -> tuple[str, dict[str, Any], list[tuple[
     return found["strategy"], found["explain"]["strategy_options"], hits
 
 
+@pytest.mark.capability("alias-equal")
 @pytest.mark.parametrize(
     ("aliased", "main"),
     [
@@ -105,6 +106,7 @@ def test_search_over_several_knowledge_bases_takes_aliases(filled: Tenant) -> No
     assert found["explain"]["knowledge_bases"][0]["strategy_options"]["dense_weight"] == 0.25
 
 
+@pytest.mark.capability("alias-timeout")
 @pytest.mark.parametrize(
     "body", [{"retrieval_timeout": 20}, {"strategy_options": {"retrieval_timeout": 20.0}}], ids=str
 )
@@ -138,6 +140,7 @@ REFUSED: list[tuple[dict[str, Any], list[str], str]] = [
 ]
 
 
+@pytest.mark.capability("alias-refused")
 @pytest.mark.parametrize(("body", "loc", "message"), REFUSED, ids=str)
 @pytest.mark.parametrize("place", ["search", "answer", "create", "patch", "agent", "agent patch"])
 def test_alias_that_cannot_be_honoured_is_refused(
@@ -178,6 +181,7 @@ async def read_stored(tenant: Tenant, kb_id: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.capability("alias-stored")
 async def test_knowledge_base_stores_main_names(service: Service, tenant: Tenant) -> None:
     given = {
         "method": "hybrid", "k": 7, "query_transformers": ["decompose"], "similarity": "cosine",
@@ -208,6 +212,7 @@ async def test_knowledge_base_stores_main_names(service: Service, tenant: Tenant
         assert "which this object does not have" in problem["errors"][0]["msg"]
 
 
+@pytest.mark.capability("alias-stored")
 def test_agent_binding_stores_main_names(filled: Tenant) -> None:
     given = {
         "knowledge_bases": ["default"], "strategy": "hybrid", "sparse_weight": 0.4, "fusion": "linear",
@@ -230,6 +235,7 @@ def write_reply(answer: str) -> Any:
     return lambda talk: json.dumps({"numbers": [1]}) if "answer" in json.loads(talk.last_message) else answer
 
 
+@pytest.mark.capability("alias-answer")
 def test_answer_takes_aliases(talking: Service, running_chat: ChatServer) -> None:
     running_chat.reset()
     running_chat.reply = write_reply("Ninety euros.")
@@ -314,6 +320,7 @@ def test_candidate_multiplier_limits_are_checked(filled: Tenant) -> None:
         assert problem["errors"][0]["loc"] == ["body", "strategy_options", "candidate_multiplier"]
 
 
+@pytest.mark.capability("transformers-phase")
 def test_capabilities_show_phase_of_transformers(filled: Tenant) -> None:
     listed = filled.admin.get("/v1/capabilities").json()["transformers"]
     phases = {one["name"]: one["phase"] for one in listed}

@@ -39,6 +39,7 @@ def files_of(service: Service, tenant: Tenant) -> set[Path]:
     return {path for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.capability("doc-preview")
 def test_preview_text_returns_tree_and_chunks(tenant: Tenant) -> None:
     found = shown(tenant.admin.post("/v1/preview", json={"text": TEXT, "media_type": "text/markdown"}))
     assert (found["media_type"], found["title"], found["page_count"]) == ("text/markdown", "Whales", None)
@@ -60,6 +61,7 @@ def test_preview_text_returns_tree_and_chunks(tenant: Tenant) -> None:
     assert node["title"] == "Food"
 
 
+@pytest.mark.capability("doc-preview-equal")
 def test_preview_equals_ingestion(tenant: Tenant) -> None:
     chunking = {"strategy": "sentence", "max_tokens": 40, "overlap_tokens": 0}
     tenant.admin.post("/v1/knowledge-bases", json={"name": "k", "chunking": chunking}).raise_for_status()
@@ -79,6 +81,7 @@ def test_preview_equals_ingestion(tenant: Tenant) -> None:
     assert (by_name["title"], by_name["page_count"]) == (document["title"], by_name["quality"]["pages"])
 
 
+@pytest.mark.capability("doc-preview")
 def test_preview_stores_nothing(service: Service, tenant: Tenant) -> None:
     shown(send(tenant.admin, TEXT.encode(), "whales.md", knowledge_base="default"))
     assert tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"] == []

@@ -61,6 +61,7 @@ def owner(request: pytest.FixtureRequest, tenant: Tenant) -> PromptTarget:
     return PromptTarget(tenant, "/v1/agents/agt", lambda prompts: prompts)
 
 
+@pytest.mark.capability("prompts-versions")
 def test_prompt_versions_are_numbered(owner: PromptTarget) -> None:
     assert owner.versions() == []
     owner.set(rewrite_prompt="Say van.")
@@ -77,6 +78,7 @@ def test_prompt_versions_are_numbered(owner: PromptTarget) -> None:
     assert [number for _, number, *_ in owner.versions(prompt="rewrite")] == [3, 2, 1]
 
 
+@pytest.mark.capability("prompts-pinned")
 def test_prompt_version_can_be_pinned(owner: PromptTarget) -> None:
     for text in ("Say van.", "Say car."):
         owner.set(rewrite_prompt=text, answer_prompt="Be brief.")
@@ -167,6 +169,7 @@ async def test_delete_binding_deletes_prompt_versions(tenant: Tenant) -> None:
     await connection.close()
 
 
+@pytest.mark.capability("prompts-explained")
 def test_explain_names_prompt_version_used(tenant: Tenant) -> None:
     def explained(path: str = f"{DEFAULT}/search", **body: Any) -> dict[str, Any]:
         reply = tenant.admin.post(path, json={"query": "van", "explain": True, **body}).raise_for_status()
@@ -185,6 +188,7 @@ def test_explain_names_prompt_version_used(tenant: Tenant) -> None:
     assert explained("/v1/search", **wished) == {}
 
 
+@pytest.mark.capability("agent-binding-prompts")
 def test_agent_prompts_apply_to_its_search() -> None:
     settings = BindingSettings(rewrite_prompt="Say van.", rewrite_prompt_version=3, transformers=[])
     at = "2026-01-01T00:00:00+00:00"

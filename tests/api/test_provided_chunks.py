@@ -51,6 +51,7 @@ def chunks_of(tenant: Tenant, document: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.capability("doc-chunks")
 def test_provided_chunks_are_stored_unchanged(tenant: Tenant) -> None:
     given: Chunks = [
         {"text": "The heron waits.\n", "page": 3, "section_titles": ["Birds", "Herons"], "metadata": {"legs": 2}},
@@ -80,6 +81,7 @@ def test_provided_chunks_are_stored_unchanged(tenant: Tenant) -> None:
     assert [child["kind"] for child in tree["root"]["children"]] == ["paragraph"] * 3
 
 
+@pytest.mark.capability("doc-chunk-metadata")
 def test_provided_chunk_metadata_can_be_filtered(tenant: Tenant) -> None:
     given: Chunks = [
         {"text": "The red heron.", "metadata": {"colour": "red", "seen": "2024-03-01", "zoo": "mine"}},
@@ -142,6 +144,7 @@ def test_enforced_metadata_overrides_chunk_metadata(tenant: Tenant) -> None:
         assert len(texts(tenant, "heron", filter=filter_, knowledge_bases=["stamped"])) == count, filter_
 
 
+@pytest.mark.capability("doc-chunk-vectors")
 def test_provided_vector_is_searched(fragile: BreakableService, tenant: Tenant) -> None:
     near, far = (
         compute_text_vector("a harbour at dawn", DIMENSIONS),
@@ -169,6 +172,7 @@ def cosine(one: str, other: str) -> float:
     return math.fsum(x * y for x, y in zip(a, b, strict=True)) / (math.hypot(*a) * math.hypot(*b))
 
 
+@pytest.mark.capability("doc-chunk-vectors")
 def test_provided_vectors_for_all_chunks_need_no_model(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:

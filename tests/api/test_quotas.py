@@ -67,6 +67,7 @@ async def counted(service: Service, tenant: Tenant) -> tuple[dict[str, int] | No
     return dict(kept) if kept else None, dict(true)
 
 
+@pytest.mark.capability("quota-set")
 def test_quotas_can_be_set_changed_and_removed(service: Service) -> None:
     made = service.operator.post("/v1/tenants", json={"name": "limited", "quotas": {"documents": 3, "chunks": 100}})
     assert made.status_code == 201
@@ -117,6 +118,7 @@ def test_tenant_cannot_set_its_quotas(tenant: Tenant) -> None:
     assert_problem(tenant.admin.patch(f"/v1/tenants/{tenant.id}", json={"quotas": {"documents": 9}}), 403, "forbidden")
 
 
+@pytest.mark.capability("quota-race")
 async def test_document_quota_race_admits_exact_number(service: Service, tenant: Tenant) -> None:
     places = 5
     set_quotas(tenant, documents=places)
@@ -281,6 +283,7 @@ def ask(client: httpx2.Client, path: str = "/v1/search") -> httpx2.Response:
     return client.post(path, json=body)
 
 
+@pytest.mark.capability("quota-rate")
 @pytest.mark.parametrize(
     "path",
     [
@@ -331,6 +334,7 @@ def test_search_rate_of_key_is_separate(tenant: Tenant) -> None:
     assert ask(both).status_code == 200
 
 
+@pytest.mark.capability("quota-tokens")
 def test_spent_daily_tokens_queue_documents_until_tomorrow(tenant: Tenant) -> None:
     tomorrow = get_day_with_time_left() + timedelta(days=1)
     assert tenant.add_text("The osprey of today.")["status"] == "ready"

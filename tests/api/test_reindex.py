@@ -79,6 +79,7 @@ def texts(tenant: Tenant, query: str) -> list[str]:
     return [result["text"] for result in found["results"]]
 
 
+@pytest.mark.capability("doc-reindex")
 def test_reindex_failed_document_becomes_ready(fragile: BreakableService, tenant: Tenant) -> None:
     fragile.embedding.fail(400, times=None)
     try:
@@ -195,6 +196,7 @@ def test_reindex_requires_writer(tenant: Tenant) -> None:
     assert_problem(tenant.admin.post(f"{DOCUMENTS}/doc_01h455vb4pex5vsknk084sn02q/reindex"), 404, "document_not_found")
 
 
+@pytest.mark.capability("doc-title-indexed")
 def test_changed_title_is_found_by_its_words(fragile: BreakableService, tenant: Tenant) -> None:
     document = tenant.add_text("The reef grows.", title="Corals")
 

@@ -92,6 +92,7 @@ def search(tenant: Tenant, query: str, **body: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.capability("reindex-swap")
 def test_reindex_with_other_model_and_chunking_replaces_all_chunks(tenant: Tenant) -> None:
     documents = fill(tenant)
     before = seen(tenant)
@@ -120,6 +121,7 @@ def test_reindex_with_other_model_and_chunking_replaces_all_chunks(tenant: Tenan
     assert [chunk["chunk_index"] for chunk in chunks] == list(range(len(chunks)))
 
 
+@pytest.mark.capability("reindex-rollback")
 def test_reindex_rollback_restores_previous_generation(tenant: Tenant) -> None:
     documents = fill(tenant)
     before = seen(tenant)
@@ -156,6 +158,7 @@ def test_reindex_without_target_is_409_or_404(tenant: Tenant) -> None:
     assert_problem(tenant.admin.post("/v1/knowledge-bases/nothing/reindex"), 404, "knowledge_base_not_found")
 
 
+@pytest.mark.capability("reindex-one")
 def test_reindex_searches_see_one_generation(tenant: Tenant) -> None:
     """At any time and in every strategy, a search sees all chunks of one generation and none of another."""
     fill(tenant, 2)

@@ -116,6 +116,7 @@ def test_search_invalid_repeat_is_refused(office: Tenant) -> None:
     assert_problem(reply, 422, "invalid")
 
 
+@pytest.mark.capability("agent-search-repeat")
 def test_agent_search_repeated_passages_come_last(office: Tenant) -> None:
     everything = ask_agent(office, build_messages(), top_k=7)
     assert len(everything) == 7

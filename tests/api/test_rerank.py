@@ -123,6 +123,7 @@ def agent_search(tenant: Tenant, agent: str, question: str = QUESTION) -> list[s
     return found
 
 
+@pytest.mark.capability("agent-search-rerank")
 @pytest.mark.parametrize(
     ("settings", "reranks"),
     [(None, True), ({}, True), ({"rerank": None}, True), ({"rerank": True}, True), ({"rerank": False}, False)],

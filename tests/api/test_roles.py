@@ -154,10 +154,12 @@ def callers(service: Service) -> dict[str, httpx2.Client]:
     }
 
 
+@pytest.mark.capability("role-table")
 def test_permission_table_lists_every_route(service: Service) -> None:
     assert routes(service.app) == set(NEEDED) | FOREIGN | {"GET /healthz", "GET /readyz"}
 
 
+@pytest.mark.capability("role-table")
 @pytest.mark.parametrize("route", NEEDED)
 def test_route_accepts_needed_role_and_higher_ones(
     service: Service, callers: dict[str, httpx2.Client], route: str
@@ -197,6 +199,7 @@ def test_open_routes_need_no_key(service: Service) -> None:
         assert service.create_client().get(route.split(" ")[1]).status_code == 200, route
 
 
+@pytest.mark.capability("key-once")
 def test_created_key_is_returned_once(service: Service, tenant: Tenant) -> None:
     soon = datetime.now(UTC) + timedelta(days=1)
     body = {"name": " laptop ", "role": "writer", "expires_at": soon.isoformat()}
@@ -233,6 +236,7 @@ def test_create_key_for_unknown_knowledge_base_is_404(tenant: Tenant) -> None:
     assert_problem(tenant.admin.post("/v1/api-keys", json=body), 404, "knowledge_base_not_found")
 
 
+@pytest.mark.capability("key-expiry")
 def test_key_expires_at_its_second(service: Service, tenant: Tenant) -> None:
     def make(end: datetime) -> httpx2.Response:
         body = {"name": "short", "role": "reader", "expires_at": end.isoformat()}
@@ -290,6 +294,7 @@ def test_restricted_key_reads_only_its_knowledge_bases(narrowed: tuple[Tenant, d
         assert_problem(client.get(document), 404, "document_not_found")
 
 
+@pytest.mark.capability("key-restricted")
 def test_restricted_key_searches_only_its_knowledge_bases(narrowed: tuple[Tenant, dict[str, Any]]) -> None:
     tenant, _ = narrowed
     for names, found in (
@@ -316,6 +321,7 @@ def test_restricted_key_cannot_extend_its_rights(narrowed: tuple[Tenant, dict[st
     assert_problem(client.post("/v1/knowledge-bases", json={"name": "mine"}), 403, "forbidden")
 
 
+@pytest.mark.capability("scope-user-key")
 def test_user_key_reads_and_writes_user_scope(tenant: Tenant) -> None:
     documents = "/v1/knowledge-bases/default/documents"
     ours = tenant.add_text("The swan of us all.")

@@ -117,6 +117,7 @@ def routed(library: RoutedTenant) -> RoutedTenant:
     return library
 
 
+@pytest.mark.capability("routing")
 @pytest.mark.parametrize("name", TOPICS)
 def test_routing_chooses_matching_knowledge_base(routed: RoutedTenant, name: str) -> None:
     answer = routed.search(QUESTIONS[name], routing={"top_n": 1})
@@ -133,6 +134,7 @@ def test_routing_chooses_matching_knowledge_base(routed: RoutedTenant, name: str
     assert answer["timings_ms"].keys() >= {"route", "embed", "retrieve"}
 
 
+@pytest.mark.capability("routing-default")
 def test_routing_default_is_three_unless_knowledge_bases_are_named(routed: RoutedTenant) -> None:
     question = QUESTIONS["garden"]
     assert len(searched(routed.search(question)) - {"default"}) == 3
@@ -162,6 +164,7 @@ def test_routing_lexical_search_is_not_routed(routed: RoutedTenant) -> None:
     assert routed.search(QUESTIONS["garden"], strategy="lexical")["warnings"] == []
 
 
+@pytest.mark.capability("routing-options")
 def test_routing_always_scale_and_descriptions_apply(routed: RoutedTenant) -> None:
     routed.route("kitchen", always=True, examples=["How long does bread take?"])
     answer = routed.search(QUESTIONS["stars"], routing={"top_n": 1})
@@ -192,6 +195,7 @@ def test_routing_always_searches_scoped_documents(routed: RoutedTenant) -> None:
     assert searched(routed.search("What are the roses called?", routing={"top_n": 1})) == {"garden", "default"}
 
 
+@pytest.mark.capability("routing-rights")
 def test_routing_restricted_key_chooses_among_readable(routed: RoutedTenant) -> None:
     allowed = ["kitchen", "workshop", "stars"]
     ids = [routed.tenant.admin.get(f"/v1/knowledge-bases/{name}").json()["id"] for name in allowed]
@@ -204,6 +208,7 @@ def test_routing_restricted_key_chooses_among_readable(routed: RoutedTenant) -> 
     )
 
 
+@pytest.mark.capability("routing-tenants")
 def test_routing_excludes_knowledge_bases_of_other_tenants(routed: RoutedTenant, service: Service) -> None:
     other = RoutedTenant(service.create_tenant("other"))
     for name in ("one", "two"):

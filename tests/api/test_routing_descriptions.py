@@ -39,6 +39,7 @@ def search(tenant: Tenant, **body: Any) -> dict[str, Any]:
     return {one["knowledge_base"]: one for one in answer["explain"]["routing"]}
 
 
+@pytest.mark.capability("routing-first-minute")
 def test_new_description_counts_in_next_search(described: Tenant) -> None:
     decisions = search(described, routing={"top_n": 1})
     assert {name: one["reason"] for name, one in decisions.items()} == {
@@ -47,6 +48,7 @@ def test_new_description_counts_in_next_search(described: Tenant) -> None:
     assert decisions["whales"]["texts"] > decisions["garden"]["texts"]
 
 
+@pytest.mark.capability("routing-changed")
 def test_changed_description_counts_in_next_search(described: Tenant) -> None:
     for name, text in (("whales", TOPICS["garden"]), ("garden", TOPICS["whales"])):
         body = {"routing": {"descriptions": [text], "examples": [f"What is said of: {text}?"]}}
@@ -58,6 +60,7 @@ def test_changed_description_counts_in_next_search(described: Tenant) -> None:
     assert decisions["garden"]["texts"] is None
 
 
+@pytest.mark.capability("routing-explain")
 def test_search_without_choice_says_why(described: Tenant) -> None:
     named = search(described, knowledge_bases=["garden", "kitchen"])
     assert {name: one["reason"] for name, one in named.items()} == {"garden": "named", "kitchen": "named"}

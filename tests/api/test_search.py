@@ -84,6 +84,7 @@ def test_search_citations_name_pages_and_slides(shelf: Tenant) -> None:
     assert search(shelf, query="zeppelins", knowledge_bases=["faq"])["results"][0]["citation"] == "Airships"
 
 
+@pytest.mark.capability("scope-named")
 @pytest.mark.parametrize(
     ("scope", "seen"),
     [
@@ -179,6 +180,7 @@ def test_search_source_metadata_is_returned_and_filterable(tenant: Tenant) -> No
         assert len(search(tenant, query="otters", filter=filter_)["results"]) == found, filter_
 
 
+@pytest.mark.capability("filter-invalid")
 def test_search_invalid_filter_is_422_with_location(shelf: Tenant) -> None:
     body = {"query": "rentals", "filter": {"or": [{"year": {"gte": "soon"}}]}}
     told = assert_problem(shelf.admin.post(KB_SEARCH, json=body), 422, "invalid")

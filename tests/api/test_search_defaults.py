@@ -161,6 +161,7 @@ def test_lexical_search_auto_threshold_of_unknown_model_embeds_nothing(shelf: Sh
     assert shelf.server.request_count == 1
 
 
+@pytest.mark.capability("sources-thresholds")
 def test_search_several_knowledge_bases_have_their_own_thresholds(shelf: Shelf) -> None:
     """The cosine of the question and the text is 0.5 in all models, between the thresholds of the two models."""
     query = "heron waits for breakfast"
@@ -205,6 +206,7 @@ def test_invalid_threshold_is_one_error(shelf: Shelf, value: Any) -> None:
         assert "a number from -1 to 1, or `auto`" in error["msg"]
 
 
+@pytest.mark.capability("agent-binding-threshold")
 def test_binding_auto_threshold_applies_to_agent_search(shelf: Shelf) -> None:
     client = shelf.tenant.admin
     body = {"knowledge_bases": ["mini"], "score_threshold": "auto"}
@@ -224,6 +226,7 @@ def test_binding_auto_threshold_of_unknown_model_returns_passages(shelf: Shelf) 
     assert len(shelf.ask_agent("lenient", "good morning")) == 2
 
 
+@pytest.mark.capability("answer-off-topic")
 def test_answer_auto_threshold_abstains_off_topic(shelf: Shelf) -> None:
     body = {"query": "good morning", "knowledge_bases": ["mini"], "score_threshold": "auto", "stream": False}
     answer = shelf.tenant.admin.post("/v1/answer", json=body).json()
@@ -283,6 +286,7 @@ def test_capabilities_list_defaults_of_each_model(shelf: Shelf) -> None:
         }
 
 
+@pytest.mark.capability("model-chunk-size")
 @pytest.mark.parametrize(
     ("model", "chunking", "max_tokens"),
     [

@@ -62,6 +62,7 @@ def test_shared_document_is_created_by_operator(shared: Shared) -> None:
     assert assert_problem(reply, 422, "invalid")["errors"][0]["loc"] == ["body", "scope"]
 
 
+@pytest.mark.capability("scope-shared")
 def test_shared_document_is_found_by_tenants_with_same_name(shared: Shared) -> None:
     document, search = shared.document["id"], f"/v1/knowledge-bases/{shared.name}/search"
     for reader in shared.readers:
@@ -121,6 +122,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.capability("scope-shared-closed")
 @pytest.mark.parametrize(("method", "path", "body"), CHANGES)
 def test_shared_document_cannot_be_changed_by_tenant(
     shared: Shared, method: str, path: str, body: dict[str, Any] | None

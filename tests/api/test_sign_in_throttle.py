@@ -28,6 +28,7 @@ def attempt(service: Service, address: str, key: str | None = None) -> httpx2.Re
         return client.get("/v1/me")
 
 
+@pytest.mark.capability("key-throttle")
 def test_sign_in_failures_are_throttled_per_address(strict: Service) -> None:
     tenant = strict.create_tenant()
     for number in range(LIMIT):

@@ -113,6 +113,7 @@ def count_tasks(chat: ChatServer, *words: str) -> list[int]:
     return [sum(word in task for task in tasks) for word in words]
 
 
+@pytest.mark.capability("sources-own-queries")
 def test_each_knowledge_base_is_searched_with_its_own_queries(tenant: Tenant, chat: ChatServer) -> None:
     found = search(tenant, "fleet", "berlin", "plain")
     shown = explained(found)
@@ -136,6 +137,7 @@ def test_each_knowledge_base_is_searched_with_its_own_queries(tenant: Tenant, ch
     assert scores == sorted(scores, reverse=True)
 
 
+@pytest.mark.capability("sources-translate")
 @pytest.mark.parametrize(
     ("names", "transformers"),
     [(["berlin", "wien", "paris"], None), (["berlin", "paris", "wien"], ["translate"])],
@@ -151,6 +153,7 @@ def test_translate_calls_model_once_for_each_language(
     assert shown["paris"]["queries"] == ["price en francais"]
 
 
+@pytest.mark.capability("sources-prompts")
 def test_prompt_rewrite_of_search_uses_the_prompt_of_each_knowledge_base(tenant: Tenant, chat: ChatServer) -> None:
     found = search(tenant, "fleet", "plain", messages=None, query="price", transformers=["prompt_rewrite"])
     shown = explained(found)
@@ -158,6 +161,7 @@ def test_prompt_rewrite_of_search_uses_the_prompt_of_each_knowledge_base(tenant:
     assert [warning["code"] for warning in found["warnings"]] == ["rewrite_prompt_missing"]
 
 
+@pytest.mark.capability("sources-override")
 @pytest.mark.parametrize("transformers", [[], ["reformulate"]], ids=str)
 def test_transformers_of_search_replace_those_of_knowledge_bases(
     tenant: Tenant, chat: ChatServer, transformers: list[str]
@@ -167,11 +171,13 @@ def test_transformers_of_search_replace_those_of_knowledge_bases(
     assert {tuple(item["transformers"]) for item in explained(found).values()} == {tuple(transformers)}
 
 
+@pytest.mark.capability("sources-routed-only")
 def test_only_searched_knowledge_bases_are_rewritten(tenant: Tenant, chat: ChatServer) -> None:
     search(tenant, "plain", "paris")
     assert count_tasks(chat, "german", "french", PROMPT) == [0, 1, 0]
 
 
+@pytest.mark.capability("sources-cap")
 def test_sources_beyond_the_limit_are_searched_with_common_queries(tenant: Tenant, chat: ChatServer) -> None:
     found = search(tenant, "fleet", "berlin", "plain", "wien", "paris")
     (warning,) = found["warnings"]
@@ -182,6 +188,7 @@ def test_sources_beyond_the_limit_are_searched_with_common_queries(tenant: Tenan
     assert "paris" in {result["knowledge_base"] for result in search(tenant, "plain", "paris")["results"]}
 
 
+@pytest.mark.capability("sources-strategy")
 def test_each_knowledge_base_is_searched_with_its_own_strategy(tenant: Tenant, chat: ChatServer) -> None:
     found = search(tenant, "words", "meaning", "wordings", messages=None, query="price of a transporter", top_k=10)
     shown = explained(found)
@@ -221,6 +228,7 @@ def test_strategy_options_that_fit_nowhere_are_422(tenant: Tenant, chat: ChatSer
     assert chat.text_requests == []
 
 
+@pytest.mark.capability("sources-concurrent")
 def test_sources_are_rewritten_at_the_same_time(tenant: Tenant, chat: ChatServer) -> None:
     chat.delay_seconds = 1.0  # one after the other would need three seconds of about 2.4
     found = search(tenant, "fleet", "berlin", "paris", messages=None, query="price", timeout_seconds=10)
@@ -228,6 +236,7 @@ def test_sources_are_rewritten_at_the_same_time(tenant: Tenant, chat: ChatServer
     assert found["timings_ms"]["rewrite"] <= found["timings_ms"]["total"]
 
 
+@pytest.mark.capability("sources-slow")
 def test_slow_model_leaves_common_queries_with_a_warning(tenant: Tenant, chat: ChatServer) -> None:
     chat.fail("slow", times=10)
     found = search(tenant, "fleet", "berlin", "plain", messages=None, query="price", timeout_seconds=3)
@@ -258,6 +267,7 @@ def test_vectors_are_searched_only_where_the_strategy_uses_them(tenant: Tenant, 
     assert_problem(tenant.admin.post("/v1/search", json=body), 422, "invalid")
 
 
+@pytest.mark.capability("sources-answer")
 def test_answer_is_written_from_the_queries_of_each_knowledge_base(tenant: Tenant, chat: ChatServer) -> None:
     body = {"messages": TALK, "knowledge_bases": ["fleet", "berlin"], "stream": False, "explain": True}
     reply = tenant.admin.post("/v1/answer", json={**body, "timeout_seconds": 30})
@@ -267,6 +277,7 @@ def test_answer_is_written_from_the_queries_of_each_knowledge_base(tenant: Tenan
     assert reply.json()["question"] == STANDALONE
 
 
+@pytest.mark.capability("sources-agent")
 def test_agent_search_uses_the_transformers_of_each_knowledge_base(tenant: Tenant, chat: ChatServer) -> None:
     tenant.admin.put("/v1/agents/agt", json={"knowledge_bases": ["fleet", "berlin"]}).raise_for_status()
     reply = tenant.admin.post("/v1/agent-search", json={"messages": TALK, "agent_id": "agt", "top_k": 5})

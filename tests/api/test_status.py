@@ -126,6 +126,7 @@ def test_status_of_a_tenant_does_not_change_with_jobs_of_another_tenant(idle: Se
     }  # fmt: skip
 
 
+@pytest.mark.capability("status")
 def test_status_shows_live_workers_and_their_outages(idle: Service) -> None:
     tenant = idle.create_tenant()
     assert status(tenant.admin)["workers"] == NO_WORKER

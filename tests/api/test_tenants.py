@@ -16,6 +16,7 @@ from tests.api.problems import assert_problem
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 
+@pytest.mark.capability("tenant-create")
 def test_create_tenant_returns_key_and_knowledge_base(service: Service) -> None:
     reply = service.operator.post("/v1/tenants", json={"name": " Harbour Ltd. "})
     assert reply.status_code == 201
@@ -86,6 +87,7 @@ async def rows_of(service: Service, tenant: str) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
+@pytest.mark.capability("tenant-delete")
 async def test_delete_tenant_leaves_nothing(service: Service) -> None:
     tenant, neighbour = service.create_tenant("leaving"), service.create_tenant("staying")
     for one in (tenant, neighbour):

@@ -29,6 +29,7 @@ def tenant(fragile: BreakableService) -> Tenant:
     return fragile.service.create_tenant("formats")
 
 
+@pytest.mark.capability("doc-text-types")
 @pytest.mark.parametrize("media_type", sorted({*EXTENSIONS, *TEXTS}))
 def test_text_of_each_media_type_is_parsed_as_that_type(tenant: Tenant, media_type: str) -> None:
     text = TEXTS.get(media_type, "A heron waits.")

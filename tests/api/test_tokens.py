@@ -71,6 +71,7 @@ def part(data: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(data).encode()).rstrip(b"=").decode()
 
 
+@pytest.mark.capability("token-oidc")
 @pytest.mark.parametrize("algorithm", KEYS)
 def test_token_authenticates_with_its_role(
     trusting: Service, issuer: TokenIssuer, tenant: Tenant, algorithm: str

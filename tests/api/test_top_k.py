@@ -78,6 +78,7 @@ def test_search_first_results_do_not_depend_on_top_k(library: Tenant, question: 
     assert len({chunk for chunk, _, _ in found[-1]}) == len(found[-1])
 
 
+@pytest.mark.capability("talk-stable")
 @pytest.mark.parametrize("question", QUESTIONS[:4])
 def test_search_first_results_of_conversation_do_not_depend_on_top_k(library: Tenant, question: str) -> None:
     messages = [

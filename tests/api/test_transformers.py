@@ -84,6 +84,7 @@ def ask(client: httpx2.Client, path: str = ALONE, **body: Any) -> dict[str, Any]
     return found
 
 
+@pytest.mark.capability("talk-reformulate")
 @pytest.mark.parametrize("path", [ALONE, "/v1/search"])
 def test_conversation_is_searched_by_reformulated_query(tenant: Tenant, chat: ChatServer, path: str) -> None:
     found = ask(tenant.admin, path, explain=True)
@@ -158,6 +159,7 @@ def test_query_with_conversation_is_reformulated_on_request(tenant: Tenant, chat
     assert "And the price?" in chat.text_requests[0].last_message
 
 
+@pytest.mark.capability("transformers-order")
 def test_transformers_run_in_order(tenant: Tenant, chat: ChatServer) -> None:
     wished = [{"name": "multi_query", "options": {"num_queries": 1}}, "reformulate", "hyde"]
     found = ask(tenant.admin, transformers=wished, explain=True)
@@ -167,12 +169,14 @@ def test_transformers_run_in_order(tenant: Tenant, chat: ChatServer) -> None:
     assert found["results"][0]["text"] == TEXTS["vans"]
 
 
+@pytest.mark.capability("transformers-vectors")
 def test_transformers_leave_vectors_unchanged(tenant: Tenant, chat: ChatServer) -> None:
     vector = {"vector": [1.0] + [0.0] * 63, "text": "bicycle"}
     found = ask(tenant.admin, messages=None, queries=[vector, "leave"], transformers=["multi_query"], explain=True)
     assert found["queries"] == ["leave", "leave again", "leave once more", "bicycle"]
 
 
+@pytest.mark.capability("transformers-failure")
 @pytest.mark.parametrize("how", [500, 401, "garbage", "not_json", "empty", "break_off"], ids=str)
 def test_transformer_model_failure_is_a_warning(tenant: Tenant, chat: ChatServer, how: ChatFailure | int) -> None:
     chat.fail(how, times=2)
@@ -190,6 +194,7 @@ def test_transformer_unreadable_reply_is_a_warning(tenant: Tenant, chat: ChatSer
     assert (found["queries"], found["warnings"]) == (FALLBACK, [FAILED])
 
 
+@pytest.mark.capability("talk-limit")
 @pytest.mark.parametrize("transformers", [None, ["reformulate", "translate", "hyde"]], ids=["default", "named"])
 def test_transformer_model_timeout_uses_its_share_of_time(
     tenant: Tenant, chat: ChatServer, transformers: list[str] | None
@@ -237,6 +242,7 @@ def ask_for(tenant: Tenant, agent: str) -> str:
     return best
 
 
+@pytest.mark.capability("transformers-agent")
 def test_agent_binding_transformers_apply(tenant: Tenant, chat: ChatServer) -> None:
     own: dict[str, Any] = {"transformers": ["prompt_rewrite"], "rewrite_prompt": "A van is called a transporter."}
     tenant.admin.post("/v1/knowledge-bases", json={"name": "vans", "retrieval": own}).raise_for_status()
@@ -264,6 +270,7 @@ def test_agent_binding_transformers_apply(tenant: Tenant, chat: ChatServer) -> N
     assert chat.text_requests == []
 
 
+@pytest.mark.capability("transformers-removed")
 async def test_agent_binding_with_removed_transformer_uses_default(tenant: Tenant, chat: ChatServer) -> None:
     made = bind(tenant, "left-behind", "default", transformers=["keywords"])
     connection = await asyncpg.connect(tenant.service.urls.owner)
@@ -283,6 +290,7 @@ async def test_agent_binding_with_removed_transformer_uses_default(tenant: Tenan
     await connection.close()
 
 
+@pytest.mark.capability("transformers-kb")
 def test_knowledge_base_transformers_apply(tenant: Tenant, chat: ChatServer) -> None:
     own: dict[str, Any] = {
         "strategy": "lexical",
@@ -320,6 +328,7 @@ def test_knowledge_base_transformers_apply(tenant: Tenant, chat: ChatServer) -> 
     }
 
 
+@pytest.mark.capability("talk-switch")
 @pytest.mark.parametrize("path", [ALONE, "/v1/search"])
 def test_search_without_conversation_takes_last_message(tenant: Tenant, chat: ChatServer, path: str) -> None:
     named = {"knowledge_bases": ["default"]} if path != ALONE else {}
@@ -329,6 +338,7 @@ def test_search_without_conversation_takes_last_message(tenant: Tenant, chat: Ch
     assert (refused.status_code, refused.json()["errors"][0]["loc"]) == (422, ["body", "conversation"])
 
 
+@pytest.mark.capability("talk-switch-transformers")
 def test_search_with_conversation_reformulates_before_requested_transformers(tenant: Tenant, chat: ChatServer) -> None:
     wished = [{"name": "multi_query", "options": {"num_queries": 1}}]
     found = ask(tenant.admin, conversation=True, transformers=wished, explain=True)
@@ -336,6 +346,7 @@ def test_search_with_conversation_reformulates_before_requested_transformers(ten
     assert found["explain"]["transformers"] == ["reformulate", "multi_query"]
 
 
+@pytest.mark.capability("transformers-unknown")
 @pytest.mark.parametrize(
     ("wished", "loc"),
     [
@@ -360,6 +371,7 @@ def test_unknown_transformer_is_422(tenant: Tenant, wished: list[Any], loc: list
         assert all(name in reply.json()["detail"] for reply in replies.values() for name in ("reformulate", "hyde"))
 
 
+@pytest.mark.capability("transformers-listed")
 def test_capabilities_list_transformers_with_options(tenant: Tenant) -> None:
     found = {one["name"]: one for one in tenant.admin.get("/v1/capabilities").json()["transformers"]}
     names = {"reformulate", "prompt_rewrite", "translate", "keywords", "multi_query", "hyde", "decompose"}
@@ -373,6 +385,7 @@ def test_capabilities_list_transformers_with_options(tenant: Tenant) -> None:
     assert defaults["hyde"] == {"n_hypothetical": 1, "replace": False}
 
 
+@pytest.mark.capability("transformers-no-model")
 def test_transformers_without_model_have_warning(service: Service) -> None:
     tenant = service.create_tenant()
     found = ask(tenant.admin)

@@ -68,6 +68,7 @@ def chunk(data: bytes) -> bytes:
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
+@pytest.mark.capability("doc-early")
 @pytest.mark.parametrize("path", [DOCUMENTS, "/v1/search", "/v1/agent-search", "/v1/tenants"])
 @pytest.mark.parametrize("kind", [FORM, "application/json"])
 def test_upload_invalid_key_with_endless_body_is_401_immediately(
@@ -89,6 +90,7 @@ def test_upload_role_and_knowledge_base_are_checked_before_body(fragile: Breakab
         assert talk(fragile.service, head + "Content-Length: 100000\n").split(b" ")[1] == status
 
 
+@pytest.mark.capability("doc-early")
 @pytest.mark.parametrize("kind", [FORM, "application/json"])
 def test_upload_declared_length_above_limit_is_413_before_body(
     fragile: BreakableService, small: Tenant, kind: str
@@ -117,6 +119,7 @@ def test_upload_of_unknown_length_above_limit_is_413(
     assert left_behind(small, fragile.data_dir, temporary) == ([], [], [])
 
 
+@pytest.mark.capability("doc-limit")
 def test_upload_limit_is_exact(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("exact")
     whole = ("words " * UPLOAD_LIMIT)[:UPLOAD_LIMIT].encode()
@@ -124,6 +127,7 @@ def test_upload_limit_is_exact(fragile: BreakableService) -> None:
     assert tenant.admin.post(DOCUMENTS, files={"file": ("a.txt", whole)}).json()["bytes"] == UPLOAD_LIMIT
 
 
+@pytest.mark.capability("doc-upload")
 def test_upload_file_creates_document(service: Service, tenant: Tenant) -> None:
     content = (SAMPLES / "notes.md").read_bytes()
     form = {
@@ -176,6 +180,7 @@ def test_upload_without_wait_is_queued(tenant: Tenant) -> None:
     assert reply.json()["live_version"] is None
 
 
+@pytest.mark.capability("doc-text")
 @pytest.mark.parametrize(
     ("text", "given", "kind"),
     [
@@ -347,6 +352,7 @@ def test_upload_with_unavailable_model_fails_document_with_reason(fragile: Break
     assert (again.status_code, again.json()["status"], again.json()["id"]) == (201, "ready", document["id"])
 
 
+@pytest.mark.capability("doc-dynamic")
 def test_upload_with_expiry_and_dynamic_stores_both(tenant: Tenant) -> None:
     soon = {"expires_at": "2999-01-01T01:00:00+01:00"}
     text = tenant.admin.post(DOCUMENTS, json={"text": "For a while.", "dynamic": True, **soon})

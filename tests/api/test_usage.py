@@ -32,6 +32,7 @@ def test_usage_without_activity_is_zero(tenant: Tenant, today: date) -> None:
     assert found["storage"] == {"documents": 0, "stored_bytes": 0, "chunks": 0}
 
 
+@pytest.mark.capability("usage")
 def test_usage_counts_by_day_and_key(service: Service, tenant: Tenant, today: date) -> None:
     writer, stranger = tenant.create_client("writer"), service.create_tenant("stranger")
     text = "# Waders\n\nThe avocet has a bill that bends upwards."

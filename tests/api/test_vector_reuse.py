@@ -52,6 +52,7 @@ def search(client: httpx2.Client, kb: str, query: str, **body: Any) -> list[tupl
     return [(result["text"], round(result["similarity"], 2)) for result in reply.json()["results"]]
 
 
+@pytest.mark.capability("doc-vector-reuse")
 @pytest.mark.parametrize(
     "place",
     [{"kb": "other"}, {"user_id": "ann"}, {"chat_id": "c"}, {"chat_id": "c", "agent_id": "a"}, {"external_id": "e"}],
@@ -78,6 +79,7 @@ def test_same_bytes_in_another_place_are_not_embedded_again(
     assert (count_inputs(server), third["chunk_count"]) == (before, second["chunk_count"])
 
 
+@pytest.mark.capability("doc-vector-reuse-tenants")
 def test_bytes_of_another_tenant_or_a_deleted_document_are_embedded(
     server: EmbeddingServer, service: Service, tenant: Tenant
 ) -> None:

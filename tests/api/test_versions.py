@@ -43,6 +43,7 @@ def eventually(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.capability("doc-same-bytes")
 def test_upload_same_bytes_returns_existing_document(tenant: Tenant) -> None:
     first = put(tenant.admin, "The ferry sails at noon.", title="Ferry", metadata='{"year": 2023}')
     assert first.status_code == 201
@@ -98,6 +99,7 @@ def test_upload_same_bytes_elsewhere_creates_document(tenant: Tenant) -> None:
     assert len({*ids, other.json()["id"]}) == 6
 
 
+@pytest.mark.capability("doc-retry")
 def test_upload_again_retries_failed_document(tenant: Tenant) -> None:
     content = (SAMPLES / "truncated.pdf").read_bytes()
     failed = put(tenant.admin, content, name="a.pdf")
@@ -109,6 +111,7 @@ def test_upload_again_retries_failed_document(tenant: Tenant) -> None:
     assert (last["status"], last["version"]) == ("failed", 1)
 
 
+@pytest.mark.capability("doc-version")
 def test_upload_other_bytes_with_external_id_creates_next_version(service: Service, tenant: Tenant) -> None:
     first = put(tenant.admin, "The harbour opens at six.", external_id="h").json()
     second = put(tenant.admin, "The harbour opens at seven.", external_id="h", name="b.txt")
@@ -122,6 +125,7 @@ def test_upload_other_bytes_with_external_id_creates_next_version(service: Servi
     eventually(lambda: objects(service, tenant) == [content])
 
 
+@pytest.mark.capability("doc-failed-version")
 def test_failed_version_leaves_live_version(service: Service, tenant: Tenant) -> None:
     put(tenant.admin, "The lighthouse was built in 1901.", external_id="l", metadata='{"year": 1901}')
     broken = put(tenant.admin, (SAMPLES / "truncated.pdf").read_bytes(), external_id="l", name="b.pdf").json()
@@ -156,6 +160,7 @@ def test_live_version_preserves_its_dynamic_flag(tenant: Tenant, dynamic: bool) 
     assert (words in texts(tenant, "buoy", exclude_dynamic=True)) == (not dynamic)
 
 
+@pytest.mark.capability("doc-live-version")
 def test_live_version_answers_until_new_version_is_complete(tenant: Tenant) -> None:
     def text(number: int) -> str:
         return "\n\n".join(

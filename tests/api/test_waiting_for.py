@@ -33,6 +33,7 @@ def first_reason(reply: httpx2.Response) -> Any:
     return None
 
 
+@pytest.mark.capability("doc-waiting")
 def test_upload_with_wait_returns_what_the_document_waits_for(tenant: Tenant) -> None:
     reply = tenant.admin.post(DOCUMENTS, params={"wait": 5}, json={"text": "Nobody ingests this."})
     assert reply.status_code == 202

@@ -128,6 +128,7 @@ def test_webhook_secret_is_returned_once(tenant: Tenant) -> None:
     assert made["secret"] not in str(again)
 
 
+@pytest.mark.capability("webhooks")
 def test_webhook_ready_document_sends_event_without_content(tenant: Tenant, receiver: WebhookReceiver) -> None:
     webhook = make(tenant, f"{receiver.address}/carrel", "document.ready", "document.deleted")
     document = tenant.add_text("The quetzal flies.", title="Of birds")
@@ -160,6 +161,7 @@ def test_webhook_test_sends_event(tenant: Tenant, receiver: WebhookReceiver) -> 
     assert_problem(tenant.admin.post(f"{path}/test"), 409, "webhook_disabled")
 
 
+@pytest.mark.capability("webhooks-replay")
 def test_webhook_replay_sends_same_delivery_id(tenant: Tenant, receiver: WebhookReceiver) -> None:
     webhook = make(tenant, receiver.address, "knowledge_base.created")
     made = tenant.admin.post("/v1/knowledge-bases", json={"name": "birds"}).json()

@@ -35,6 +35,7 @@ async def left(owner: asyncpg.Connection) -> list[tuple[UUID, str]]:
     return [tuple(row) for row in rows]
 
 
+@pytest.mark.capability("audit-append")
 @pytest.mark.parametrize(
     "statement",
     [

@@ -59,6 +59,7 @@ def list_changes(reply: dict[str, Any]) -> list[tuple[str, str, list[str]]]:
     return [(one["name"], one["action"], [item["path"] for item in one["fields"]]) for one in reply["changes"]]
 
 
+@pytest.mark.capability("cli-apply")
 def test_apply_creates_everything_and_same_file_changes_nothing(
     carrel: Callable[..., Any], tenant: Tenant, write: Callable[[str], str]
 ) -> None:
@@ -80,6 +81,7 @@ def test_apply_creates_everything_and_same_file_changes_nothing(
     assert carrel("apply", file, "--check") == "No changes: the service agrees with the file.\n"
 
 
+@pytest.mark.capability("alias-apply")
 def test_apply_takes_names_of_other_systems(
     carrel: Callable[..., Any], tenant: Tenant, write: Callable[[str], str]
 ) -> None:
@@ -151,6 +153,7 @@ def test_apply_change_of_chunking_starts_reindex(
     assert carrel("apply", file, "--check", "--json")["changes"] == []
 
 
+@pytest.mark.capability("cli-apply-confirm")
 def test_apply_without_confirmation_changes_nothing(tenant: Tenant, write: Callable[[str], str]) -> None:
     arguments = ["apply", write(WHOLE), "--url", tenant.service.url, "--key", tenant.key]
     refused = CliRunner().invoke(app, arguments, env=WIDE, input="n\n")
@@ -162,6 +165,7 @@ def test_apply_without_confirmation_changes_nothing(tenant: Tenant, write: Calla
     assert [one["name"] for one in tenant.admin.get("/v1/knowledge-bases").json()["items"]] == ["default"]
 
 
+@pytest.mark.capability("cli-export-config")
 def test_exported_configuration_equals_service_and_restores_it(
     carrel: Callable[..., Any], service: Service, tenant: Tenant, write: Callable[[str], str], tmp_path: Path
 ) -> None:

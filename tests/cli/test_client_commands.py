@@ -38,6 +38,7 @@ def outcomes(told: list[dict[str, str]]) -> dict[str, str]:
     return {one["external_id"]: one["outcome"] for one in told}
 
 
+@pytest.mark.capability("cli-upload")
 def test_upload_directory_again_uploads_only_changes(carrel: Callable[..., Any], tree: Path) -> None:
     command = ("upload", str(tree), "--exclude", "drafts/*", "--concurrency", "1", "--metadata", '{"a": 1}', "--json")
     first = carrel(*command)
@@ -111,6 +112,7 @@ def test_upload_two_files_with_one_name_is_refused(carrel: Callable[..., Any], t
     assert "have the same external ID 'a.txt'" in refused
 
 
+@pytest.mark.capability("cli-search")
 def test_search_command_prints_results_without_control_characters(carrel: Callable[..., Any], tenant: Tenant) -> None:
     tenant.add_text("The tern dives for fish.\x1b[31m [bold]plainly[/bold]", title="Terns", metadata={"year": 2026})
     table = carrel("search", "tern", "--kb", "default", "--filter", '{"year": 2026}')

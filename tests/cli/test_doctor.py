@@ -69,6 +69,7 @@ def test_doctor_healthy_installation_is_ok(
     assert s3_server.client.list_objects_v2(Bucket=s3_server.bucket, Prefix="carrel-doctor/")["KeyCount"] == 0
 
 
+@pytest.mark.capability("cli-doctor")
 def test_doctor_names_each_fault(
     make_database: DatabaseFactory, postgres_server: EmbeddedPostgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def test_evaluate_load_again_changes_nothing(loaded: tuple[Tenant, Path], evalua
     }
 
 
+@pytest.mark.capability("cli-evaluate")
 def test_evaluate_measures_equal_expected_values(evaluate: Evaluate) -> None:
     found = figures(evaluate("--json", "--setting", LEXICAL, "--setting", 'both={"strategy": "hybrid"}'))
     assert (found["queries"], found["without_judgements"], found["judged_documents_missing"]) == (3, 1, 1)

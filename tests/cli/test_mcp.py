@@ -40,6 +40,7 @@ def command(directory: Path, *arguments: str, **settings: str) -> dict[str, Any]
     }
 
 
+@pytest.mark.capability("mcp-stdio")
 def test_mcp_command_answers_like_http(process: McpClient, library: Tenant, tmp_path: Path) -> None:
     over_http = process.of(library)
     client = process.at(**command(tmp_path, "--url", library.service.url, "--key", library.key))

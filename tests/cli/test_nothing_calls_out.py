@@ -120,6 +120,7 @@ def assert_nothing_left(place: Path, homes: dict[str, str], found: Observed) -> 
     assert [name for name in own if any(sign in name for sign in SIGNS)] == []
 
 
+@pytest.mark.capability("model-local")
 def test_serve_with_embedded_model_contacts_no_host_and_leaves_no_file(place: Path) -> None:
     with serving_under(place, []) as (command, homes), observed(command.process.pid, place) as found:
         use(command, homes)

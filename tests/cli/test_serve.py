@@ -72,6 +72,7 @@ def ask(command: Command, path: str) -> Any:
         return client.get(path).raise_for_status().json()
 
 
+@pytest.mark.capability("cli-serve")
 def test_serve_first_start_writes_credentials_with_closed_modes(place: Path) -> None:
     with serving(place) as first:
         data = place / ".carrel"

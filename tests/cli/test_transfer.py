@@ -39,6 +39,7 @@ def full(service: Service) -> Tenant:
     return tenant
 
 
+@pytest.mark.capability("cli-transfer")
 def test_export_import_command_round_trip_is_complete(
     carrel: Carrel, service: Service, full: Tenant, tmp_path: Path
 ) -> None:

@@ -31,6 +31,7 @@ def run(name: str, *arguments: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.capability("client-frameworks")
 @pytest.mark.parametrize("name", ["langchain", "llama-index"])
 def test_framework_retriever_passages_have_metadata(name: str, tenant: Tenant) -> None:
     tenant.add_text("The tern dives for fish.", title="Terns", metadata={"year": 2026})

@@ -32,6 +32,7 @@ def client(birds: Tenant) -> Iterator[Client]:
         yield made
 
 
+@pytest.mark.capability("python-tool")
 def test_tool_lists_knowledge_bases_with_descriptions(client: Client) -> None:
     (tool,) = Knowledge(client, knowledge_bases=["terns", "owls"], top_k=7).list_tools()
     function = tool["function"]
@@ -54,6 +55,7 @@ def test_tool_call_searches_named_knowledge_base_only(client: Client) -> None:
     assert (reply.content, [one["knowledge_base"] for one in reply.results]) == (OWLS, ["owls"])
 
 
+@pytest.mark.capability("python-tool-rights")
 def test_tool_call_cannot_leave_knowledge_bases_of_agent(client: Client) -> None:
     knowledge = Knowledge(client, knowledge_bases=["owls"], citations=False)
     reply = knowledge.call_tool("search_knowledge", {"query": "Where do terns breed?", "knowledge_bases": ["terns"]})
@@ -62,6 +64,7 @@ def test_tool_call_cannot_leave_knowledge_bases_of_agent(client: Client) -> None
     assert {one["knowledge_base"] for one in reply.results} == {"owls"}
 
 
+@pytest.mark.capability("python-static")
 def test_static_turn_joins_snippets_and_leaves_history_unchanged(client: Client) -> None:
     history = [QUESTION]
     knowledge = Knowledge(client, mode="static", knowledge_bases=["terns", "owls"], citations=False)
@@ -75,12 +78,14 @@ def test_static_turn_joins_snippets_and_leaves_history_unchanged(client: Client)
     assert knowledge.call_tool("search_knowledge", {"query": "x"}).content == "Unknown tool 'search_knowledge'."
 
 
+@pytest.mark.capability("python-event")
 def test_static_turn_without_hint_event_has_no_event(client: Client) -> None:
     turn = Knowledge(client, mode="static", emit_hint_event=False).start_turn([QUESTION])
     assert turn.results
     assert turn.events == []
 
 
+@pytest.mark.capability("python-persist")
 def test_persisted_hint_stays_in_history_and_is_not_first_again(client: Client) -> None:
     history = [{"role": "system", "content": "You know birds."}, QUESTION]
     knowledge = Knowledge(client, mode="static", persist_hint=True, top_k=1, citations=False)
@@ -100,6 +105,7 @@ def test_agentic_turn_searches_nothing(client: Client) -> None:
     assert (turn.messages, turn.results, turn.events) == ([QUESTION], [], [])
 
 
+@pytest.mark.capability("python-failure")
 def test_failed_search_lets_turn_go_on_and_returns_error() -> None:
     with Client("http://127.0.0.1:9", "none", retries=0) as client:
         knowledge = Knowledge(client, mode="both")
@@ -116,6 +122,7 @@ def test_missing_knowledge_base_raises_when_tools_are_listed(client: Client) -> 
         Knowledge(client, knowledge_bases=["secrets"]).list_tools()
 
 
+@pytest.mark.capability("python-async")
 def test_asynchronous_knowledge_gives_same_passages(birds: Tenant, client: Client) -> None:
     async def run() -> tuple[Any, Any]:
         async with AsyncClient(birds.service.url, birds.key) as made:

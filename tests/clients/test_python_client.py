@@ -44,6 +44,7 @@ def test_synchronous_client_is_generated_from_asynchronous() -> None:
     assert subprocess.run([sys.executable, script, "--check"], check=False, timeout=60).returncode == 0
 
 
+@pytest.mark.capability("client-python")
 def test_client_upload_search_and_delete_succeeds(client: Client, tmp_path: Path) -> None:
     with client:
         document = client.documents.upload("default", HANDBOOK, wait=60, metadata={"year": 2026}, external_id="h")
@@ -194,6 +195,7 @@ async def test_asynchronous_client_has_same_methods(tenant: Tenant) -> None:
             await client.knowledge_bases.get("none")
 
 
+@pytest.mark.capability("client-retries")
 @pytest.mark.parametrize(
     "first", [BUSY, ScriptedReply(0), ScriptedReply(429, BUSY.body, BUSY.headers), ScriptedReply(502, b"<html>")]
 )

@@ -32,6 +32,7 @@ def sniffed(content: bytes, directory: Path, *, filename: str = "upload", declar
     return sniff_media_type(content[:HEAD_BYTES], path, filename=filename, declared=declared)
 
 
+@pytest.mark.capability("format-sniff")
 @pytest.mark.parametrize(
     ("content", "media_type"),
     [

@@ -47,6 +47,7 @@ def scope_of(document: DocumentRow) -> tuple[str, UUID, DocumentScope]:
     )
 
 
+@pytest.mark.capability("scope-promotion-rules")
 @pytest.mark.parametrize(("here", "there"), list(product(SCOPES, SCOPES)), ids=str)
 def test_promote_every_move_is_allowed_or_refused(here: DocumentScope, there: DocumentScope) -> None:
     document = document_of(here)

@@ -162,10 +162,12 @@ async def check_questions(world: TwoTenants, rng: random.Random) -> None:
     assert len(sizes) > 5
 
 
+@pytest.mark.capability("scope-named")
 async def test_search_sees_only_named_scopes(world: TwoTenants) -> None:
     await check_questions(world, random.Random(6))
 
 
+@pytest.mark.capability("scope-list")
 async def test_list_returns_exactly_one_level(world: TwoTenants) -> None:
     for tenant in TENANTS:
         for kb in KNOWLEDGE_BASES:
@@ -257,6 +259,7 @@ async def test_catalog_list_equals_search_without_scope(world: TwoTenants) -> No
             assert listed == sorted(expected, reverse=True)
 
 
+@pytest.mark.capability("scope-promotion-cost")
 async def test_promotion_embeds_nothing_again(world: TwoTenants) -> None:
     """The last test of the module: all searches are repeated after random moves."""
     rng, requests, moved = random.Random(8), world.workshop.endpoint.request_count, 0

@@ -23,6 +23,7 @@ async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg
     await connection.close()
 
 
+@pytest.mark.capability("filter-language")
 @pytest.mark.parametrize(("metadata", "expression", "matches"), CASES, ids=lambda value: json.dumps(value)[:70])
 async def test_filter_documented_case_has_documented_result(
     connection: asyncpg.Connection, metadata: dict[str, Any], expression: dict[str, Any], matches: bool
@@ -48,6 +49,7 @@ RESERVED = {
 }
 
 
+@pytest.mark.capability("filter-reserved")
 @pytest.mark.parametrize(
     ("expression", "matches"),
     [

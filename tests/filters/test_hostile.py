@@ -61,6 +61,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.capability("filter-hostile")
 @pytest.mark.parametrize("text", HOSTILE)
 async def test_filter_hostile_text_is_literal(connection: asyncpg.Connection, text: str) -> None:
     key = "".join(f"\\{character}" if character in "\\." else character for character in text)[:256]

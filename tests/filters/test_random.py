@@ -19,6 +19,7 @@ async def connection(postgres_server: EmbeddedPostgres) -> AsyncIterator[asyncpg
     await connection.close()
 
 
+@pytest.mark.capability("filter-random")
 async def test_random_filters_in_database_equal_model(connection: asyncpg.Connection) -> None:
     rng = random.Random(20260105)
     metadata = [random_metadata(rng) for _ in range(4000)]

@@ -73,6 +73,7 @@ async def shelf(workshop: Workshop) -> FilteredTenant:
     return FilteredTenant(services, made)
 
 
+@pytest.mark.capability("filter-same-everywhere")
 @pytest.mark.parametrize(("metadata", "expression", "matches"), CASES, ids=lambda value: json.dumps(value)[:70])
 async def test_search_and_list_documented_filter_case_agree(
     shelf: FilteredTenant, metadata: dict[str, Any], expression: dict[str, Any], matches: bool
@@ -127,6 +128,7 @@ async def test_search_and_list_reserved_names_agree(workshop: Workshop) -> None:
         assert await shelf.found(expression) == {document.id for document in expected}, expression
 
 
+@pytest.mark.capability("filter-node")
 async def test_filter_by_node_matches_its_descendants(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     document = await add(workshop, services, HANDBOOK, "text/markdown")
@@ -155,6 +157,7 @@ async def test_filter_by_node_matches_its_descendants(workshop: Workshop) -> Non
     assert await FilteredTenant(services, {}).listed({"$node": root}) == set()
 
 
+@pytest.mark.capability("filter-page")
 async def test_filter_by_page_matches_chunks_that_begin_there(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     chunks = [

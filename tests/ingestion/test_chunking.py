@@ -147,6 +147,7 @@ def test_chunk_document_every_chunker_passes_validation(strategy: str) -> None:
         assert (NodeKind.SENTENCE in kinds) == (strategy in ("semantic", "sentence"))
 
 
+@pytest.mark.capability("chunker-model-limit")
 def test_chunk_document_respects_smaller_model_limit() -> None:
     drafts, counts = chunk_document(build_tree(random_document(1)), Chunking("headered", 200, 50), tools_of(40))
     assert len(drafts) > 10

@@ -97,6 +97,7 @@ def test_list_filename_words_leaves_out_extension_and_machine_names(name: str, e
     assert list_filename_words(name) == expected
 
 
+@pytest.mark.capability("chunker-prefix")
 def test_contextualize_chunks_titles_are_limited_and_innermost_heading_stays() -> None:
     long = "word " * MAX_TITLE_TOKENS
     (text,) = contextualize_chunks("T", [draft("a b c", long, "inner")], count_tokens=words, max_tokens=999)

@@ -77,6 +77,7 @@ async def test_image_description_is_in_language_of_document(
     assert ["german" in asked.text for asked in chat.received] == [True, True]
 
 
+@pytest.mark.capability("image-chunk")
 async def test_described_image_is_chunk_of_its_section(
     workshop: Workshop, services: TenantServices, chat: ChatServer, tmp_path: Path
 ) -> None:

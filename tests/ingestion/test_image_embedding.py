@@ -106,6 +106,7 @@ def many(path: Path, count: int) -> Path:
     return path
 
 
+@pytest.mark.capability("image-embedded")
 async def test_text_query_finds_embedded_image(workshop: Workshop, services: TenantServices, tmp_path: Path) -> None:
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)

@@ -7,6 +7,7 @@ import pytest
 from app.ingestion.injection_flags import detect_prompt_injection
 
 
+@pytest.mark.capability("doc-flags")
 @pytest.mark.parametrize(
     "text",
     [

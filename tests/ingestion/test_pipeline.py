@@ -173,6 +173,7 @@ async def test_ingest_into_index_that_is_no_longer_live_writes_nothing(
     assert await workshop.status(document.id) == "ready"
 
 
+@pytest.mark.capability("doc-atomic")
 async def test_ingest_new_version_replaces_old_at_once(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, "The heron waits. Version one.", external_id="b")
     await workshop.ingest(document)
@@ -328,6 +329,7 @@ def refusing(workshop: Workshop) -> Iterator[None]:
     workshop.endpoint.refused_word = None
 
 
+@pytest.mark.capability("doc-refused-chunk")
 @pytest.mark.usefixtures("refusing")
 async def test_ingest_one_refused_passage_stores_the_others(workshop: Workshop, services: TenantServices) -> None:
     document = await add_text(services, prose(9) + "\n\n" + "Nothing happens: xyzzy. " * 20 + "\n\n" + prose(10))

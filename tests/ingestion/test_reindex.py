@@ -180,6 +180,7 @@ def received_texts(endpoint: EmbeddingServer) -> list[str]:
     return [one for request in endpoint.received for one in request.inputs]
 
 
+@pytest.mark.capability("reindex-equal")
 async def test_reindex_result_equals_fresh_ingestion(case: ReindexCase, other_model: EmbeddingServer) -> None:
     await case.services.knowledge_bases.create(
         NewKnowledgeBase("anew", model="others", chunking=SMALL, language="german")
@@ -213,6 +214,7 @@ async def test_reindex_result_equals_fresh_ingestion(case: ReindexCase, other_mo
         assert len(made) > 3
 
 
+@pytest.mark.capability("reindex-resume")
 async def test_reindex_interrupted_continues(case: ReindexCase) -> None:
     documents = await case.add(5)
     endpoint = case.workshop.endpoint

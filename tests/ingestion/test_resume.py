@@ -100,6 +100,7 @@ async def vectors(workshop: Workshop, document_id: UUID) -> list[str]:
     return [row[0] for row in rows]
 
 
+@pytest.mark.capability("doc-resume")
 async def test_resume_continues_after_last_checkpoint(workshop: Workshop, services: TenantServices) -> None:
     document, all_texts = await put(services, passages()), [chunk.text for chunk in passages()]
     first = await cut_short(workshop, document, after=2)

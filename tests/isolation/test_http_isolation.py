@@ -73,6 +73,7 @@ def compare(case: EndpointCase, attacker: Attacker, theirs: Ids, form: str) -> N
         )
 
 
+@pytest.mark.capability("isolation-http")
 @pytest.mark.parametrize(
     ("case", "form"),
     [

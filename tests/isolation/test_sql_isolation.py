@@ -44,6 +44,7 @@ def nothing_done(table: str, changed: object, removed: object) -> bool:
     return (changed, removed) == ("UPDATE 0", "DELETE 0")
 
 
+@pytest.mark.capability("isolation-sql")
 async def test_every_statement_on_every_table_is_isolated(pair: TenantPair) -> None:
     cases = 0
     async with acting(pair.url, pair.a) as a, acting(pair.url, pair.b) as b:

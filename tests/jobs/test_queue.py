@@ -157,6 +157,7 @@ async def test_job_of_failed_transaction_does_not_exist(queue: JobQueue, owner: 
     assert await next_job(queue) is None
 
 
+@pytest.mark.capability("fair-jobs")
 async def test_claim_small_tenant_does_not_wait_behind_large_one(queue: JobQueue, owner: asyncpg.Connection) -> None:
     large, small = await new_tenant(owner), await new_tenant(owner)
     await enqueue(queue, large, count=200)

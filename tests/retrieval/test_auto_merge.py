@@ -20,6 +20,7 @@ PASSAGES: list[Span] = [(start, start + 8) for start in range(0, 60, 10)]
 FIRST, SECOND, WHOLE = (0, 28), (30, 58), (0, 58)
 
 
+@pytest.mark.capability("expand-merge")
 @pytest.mark.parametrize(
     ("share", "hits", "chosen"),
     [
@@ -141,6 +142,7 @@ def test_auto_merge_results_equal_plain_model(handbook: Tenant, query: str) -> N
     assert merged > 10
 
 
+@pytest.mark.capability("expand-merge-best")
 def test_auto_merged_hit_has_section_text_and_best_passage(handbook: Tenant) -> None:
     plain = search(handbook, "who may drive the car?", top_k=20)
     merged = search(handbook, "who may drive the car?", top_k=20, expand="parent", expand_options={"merge": 0.5})

@@ -110,6 +110,7 @@ def retrieval(tenant: TenantServices) -> RetrievalService:
     return replace(tenant.retrieval, query_vector_cache=QueryVectorCache())
 
 
+@pytest.mark.capability("talk-routing")
 async def test_routing_runs_during_reformulation(retrieval: RetrievalService, meeting: Meeting) -> None:
     meeting.waited_for = "chat"
     result = await retrieval.search(REQUEST)
@@ -134,6 +135,7 @@ async def test_routed_knowledge_base_settings_apply(retrieval: RetrievalService,
     assert (await retrieval.search(replace(request, routing=RoutingOptions(2)))).strategy == "mixed"
 
 
+@pytest.mark.capability("talk-analysis")
 async def test_analysis_runs_during_retrieval(retrieval: RetrievalService, meeting: Meeting) -> None:
     meeting.waited_for = "analysis"
     request = replace(REQUEST, knowledge_bases=["birds"], routing=None, needs_analysis=True)

@@ -11,6 +11,7 @@ def conversation(*turns: str) -> list[Message]:
     return [Message(*turn.split(": ", 1)) for turn in turns]
 
 
+@pytest.mark.capability("talk-no-model")
 @pytest.mark.parametrize(
     ("turns", "queries"),
     [

@@ -178,6 +178,7 @@ def test_search_with_broken_part_names_degraded_step_everywhere(
     assert "lantern" not in json.dumps(line)
 
 
+@pytest.mark.capability("agent-search-broken")
 def test_agent_search_is_answered_whatever_is_broken(world: DependentService) -> None:
     world.chat.fail("slow", times=99)
     world.embedding.fail("slow", times=None, seconds=30)

@@ -108,6 +108,7 @@ def test_lexical_retriever_equals_bm25s(corpus: Corpus, query: str) -> None:
     assert all(result["similarity"] is None for result in results)
 
 
+@pytest.mark.capability("filter-exact")
 @pytest.mark.parametrize("number", range(len(FILTERS)))
 @pytest.mark.parametrize("scope", SCOPES, ids=str)
 def test_retrievers_are_exact_with_filter_and_scope(corpus: Corpus, number: int, scope: dict[str, str]) -> None:
@@ -160,6 +161,7 @@ def test_search_returns_top_k_results_if_they_exist(corpus: Corpus, number: int,
         assert set(ids_of(results)) <= expected.keys()
 
 
+@pytest.mark.capability("scope-exact")
 def test_search_sees_exactly_its_scope(corpus: Corpus) -> None:
     choices: list[dict[str, str]] = [
         {name: value for name, value in (("user_id", user), ("chat_id", chat), ("agent_id", agent)) if value}

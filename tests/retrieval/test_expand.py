@@ -57,6 +57,7 @@ def check(result: dict[str, Any], chunks: list[dict[str, Any]]) -> None:
     assert result["text"][begins:].startswith(chunk["text"])
 
 
+@pytest.mark.capability("expand-window")
 @pytest.mark.parametrize("window", [1, 3])
 def test_expand_window_has_neighbours_without_repetition(book: Tenant, window: int) -> None:
     plain = search(book, top_k=PARAGRAPHS)
@@ -79,6 +80,7 @@ def test_expand_window_ends_at_document_boundaries(book: Tenant) -> None:
     assert last["end"] == chunks[-1]["end"]
 
 
+@pytest.mark.capability("expand-section")
 def test_expand_section_appears_once_and_complete(book: Tenant) -> None:
     results = search(book, top_k=3, expand="section", strategy="lexical")
     (only,) = results
@@ -99,11 +101,13 @@ def test_expand_top_k_counts_merged_results(book: Tenant) -> None:
     assert {r["section_titles"][-1] for r in everything} >= {f"The {topic}" for topic in TOPICS}
 
 
+@pytest.mark.capability("expand-parent")
 def test_expand_parent_merges_passages_of_one_parent(book: Tenant) -> None:
     (only,) = search(book, top_k=5, strategy="lexical", expand="parent")
     assert only["text"] == section("lantern").removeprefix("## ")
 
 
+@pytest.mark.capability("expand-limit")
 @pytest.mark.parametrize("expand", ["window", "section", "parent"])
 def test_expand_text_is_limited_and_contains_passage(book: Tenant, expand: str) -> None:
     options = {"max_characters": 150, "window": 5}

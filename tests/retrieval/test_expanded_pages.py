@@ -49,6 +49,7 @@ def pages_of(text: str) -> tuple[int, int]:
     return numbers[0], numbers[-1]
 
 
+@pytest.mark.capability("expand-pages")
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("kb", ["chapters", "plain"])
 @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ async def failing() -> list[Hit]:
     raise SearchUnavailable
 
 
+@pytest.mark.capability("http-source-concurrent")
 async def test_http_source_and_retrievers_run_concurrently(site: SiteSearchServer, sources: HttpSourceClient) -> None:
     site.fail("late")
 

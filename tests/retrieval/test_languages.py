@@ -40,6 +40,7 @@ def found_by(tenant: Tenant, query: str, *, kb: str = "mixed", strategy: str = "
     return results
 
 
+@pytest.mark.capability("language-words")
 @pytest.mark.parametrize("language", sorted(TEXTS))
 def test_document_of_any_language_is_found_by_other_word_forms(library: Tenant, language: str) -> None:
     text, query = TEXTS[language]
@@ -86,6 +87,7 @@ def test_empty_knowledge_base_has_no_terms(service: Service, tenant: Tenant) -> 
     assert found_by(tenant, "anything", kb="empty", strategy="hybrid") == []
 
 
+@pytest.mark.capability("language-listed")
 def test_capabilities_list_languages(tenant: Tenant) -> None:
     known = tenant.admin.get("/v1/capabilities").json()["languages"]
     assert {"auto", *TEXTS} <= set(known)

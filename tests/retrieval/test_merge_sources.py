@@ -11,6 +11,7 @@ from tests.retrieval.hits import hit
 Given = list[tuple[float, list[tuple[str, float]]]]
 
 
+@pytest.mark.capability("sources-merge")
 @pytest.mark.parametrize(
     ("given", "merged"),
     [

@@ -25,6 +25,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.capability("talk-injection")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_build_prompt_hostile_text_is_inside_data(text: str) -> None:
     system, user = build_prompt(

@@ -118,6 +118,7 @@ def routed(
     return told
 
 
+@pytest.mark.capability("routing-explain")
 def test_routing_decisions_list_chosen_first_with_reasons() -> None:
     candidates = [
         candidate("a", A), candidate("b", A), candidate("c", A, free="always"), candidate("d", A),
@@ -133,6 +134,7 @@ def test_routing_decisions_list_chosen_first_with_reasons() -> None:
     assert told[1].score is None
 
 
+@pytest.mark.capability("routing-mix")
 @pytest.mark.parametrize(
     ("likeness", "weight", "scale", "score"),
     [

@@ -123,6 +123,7 @@ async def test_routing_vector_is_compared_with_models_of_its_dimension(services:
     assert sorted(reasons[name] for name in OF_OTHER_MODEL) == ["best", "less_similar"]
 
 
+@pytest.mark.capability("routing-model-down")
 async def test_routing_unavailable_model_searches_all_of_its_knowledge_bases(
     services: TenantServices, other_model: EmbeddingServer
 ) -> None:

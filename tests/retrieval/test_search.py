@@ -187,6 +187,7 @@ def test_search_messages_without_question_have_warning(tenant: Tenant) -> None:
         ]
 
 
+@pytest.mark.capability("filter-reserved")
 def test_search_filters_reserved_names(tenant: Tenant) -> None:
     handbook = tenant.upload(
         HANDBOOK, source_uri="https://example.org/handbook", source_created_at="2024-05-06T00:00:00Z"

@@ -128,6 +128,7 @@ def inputs(server: EmbeddingServer) -> Sequence[str]:
     return [text for request in server.received for text in request.inputs]
 
 
+@pytest.mark.capability("model-several")
 def test_capabilities_list_models_and_knowledge_bases_name_theirs(models: Models) -> None:
     told = models.tenant.admin.get("/v1/capabilities").json()["embedding_models"]
     assert [
@@ -154,6 +155,7 @@ def test_search_one_knowledge_base_calls_only_its_model(models: Models, kb: str,
     assert answer["results"][0]["score"] == answer["results"][0]["similarity"]
 
 
+@pytest.mark.capability("sources-models")
 @pytest.mark.parametrize("strategy", ["hybrid", "dense"])
 def test_search_two_knowledge_bases_calls_each_model_once(models: Models, strategy: str) -> None:
     query = fresh()
@@ -323,6 +325,7 @@ def test_unavailable_model_similarities_are_unknown(models: Models) -> None:
     )
 
 
+@pytest.mark.capability("model-unknown")
 @pytest.mark.parametrize(
     ("embedding", "loc", "said"),
     [

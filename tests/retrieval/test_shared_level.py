@@ -69,6 +69,7 @@ def texts(hits: list[Hit]) -> set[str]:
     return {hit.chunk.content for hit in hits}
 
 
+@pytest.mark.capability("scope-shared-models")
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_shared_and_own_documents_are_found_by_their_models(tenant: TenantServices, strategy: str) -> None:
     hits = await find(tenant, "default", strategy=strategy, return_vectors=True)

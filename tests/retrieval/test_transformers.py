@@ -157,6 +157,7 @@ async def test_reformulate_with_analysis_calls_model_twice(
     assert [material(talk)["question"] for talk in server.text_requests] == [QUESTION, QUESTION]
 
 
+@pytest.mark.capability("talk-new-topic")
 @pytest.mark.parametrize(
     "given",
     [
@@ -173,6 +174,7 @@ async def test_reformulate_without_conversation_calls_no_model(server: ChatServe
     assert server.text_requests == []
 
 
+@pytest.mark.capability("transformers-texts")
 @pytest.mark.parametrize(
     ("wished", "endings", "expected"),
     [
@@ -199,6 +201,7 @@ async def test_transformer_model_texts_are_queries(
     assert await queries(wished, server, queries=["q"]) == expected
 
 
+@pytest.mark.capability("transformers-limit")
 @pytest.mark.parametrize(
     ("name", "count", "most", "expected"),
     [
@@ -227,6 +230,7 @@ async def test_transformer_queries_are_limited(
     assert remarks == ([] if count * 4 <= most else [left] if (most - count) % 3 == 0 else [cut])
 
 
+@pytest.mark.capability("transformers-first-hits")
 async def test_transformer_prompt_contains_first_hits(server: ChatServer) -> None:
     server.reply = writes(" (price)")
     wished = ("retrieval_rewrite", {"chunks": 2})
@@ -263,6 +267,7 @@ async def test_transformer_at_query_limit_has_warning(server: ChatServer) -> Non
     assert remarks == [ServiceWarning("query_limit_reached", "There are already 16 queries, so hyde added none.")]
 
 
+@pytest.mark.capability("transformers-prompt")
 async def test_transformer_uses_prompt_of_knowledge_base(server: ChatServer) -> None:
     server.reply = writes(" (vans)")
     own = 'Say "van" for {transporter}.'
@@ -275,6 +280,7 @@ async def test_transformer_uses_prompt_of_knowledge_base(server: ChatServer) -> 
     assert [remark.code for remark in remarks] == ["rewrite_prompt_missing"]
 
 
+@pytest.mark.capability("transformers-language")
 async def test_transformer_prompt_names_language_of_corpus(server: ChatServer) -> None:
     server.reply = writes(" auf Deutsch")
     assert await queries("translate", server, queries=["q"], languages=["german"]) == ["q auf Deutsch"]

@@ -56,6 +56,7 @@ def notes(tenant: Tenant) -> Notes:
     return read_notes(tenant)
 
 
+@pytest.mark.capability("summary-sections")
 def test_summaries_of_chunk_list_its_sections_outermost_first(notes: Notes) -> None:
     for content, summaries, _ in notes:
         titles = [summary.title for summary in summaries if summary.kind == "section"]

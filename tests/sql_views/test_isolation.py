@@ -45,6 +45,7 @@ async def refused(reader: asyncpg.Connection, sql: str) -> bool:
     return False
 
 
+@pytest.mark.capability("sql-view-isolation")
 async def test_sql_view_role_reads_only_its_view(world: tuple[Published, Published]) -> None:
     async with world[0].connected() as reader:
         columns = await reader.fetch(TABLES)

@@ -41,6 +41,7 @@ def get_yaml(tenant: Tenant, path: str, accept: str = "application/yaml", **para
     return yaml.safe_load(reply.text)
 
 
+@pytest.mark.capability("sql-view-manifest")
 def test_sql_view_as_yaml_is_the_pgvector_block_of_a_platform(tenant: Tenant) -> None:
     tenant.add_text("The heron fishes at dawn.")
     published = publish(tenant, collection="birds")
@@ -54,6 +55,7 @@ def test_sql_view_as_yaml_is_the_pgvector_block_of_a_platform(tenant: Tenant) ->
     assert asyncio.run(Published(block, published.password).texts()) == {"The heron fishes at dawn."}
 
 
+@pytest.mark.capability("sql-view-choices")
 def test_sql_view_block_has_the_choices_of_the_caller(tenant: Tenant) -> None:
     retrieval = {"answer_prompt": "Be brief."}
     tenant.admin.patch(KB, json={"metadata_filter": {"shelf": "a"}, "retrieval": retrieval}).raise_for_status()
@@ -93,6 +95,7 @@ def test_sql_view_invalid_choice_is_422(tenant: Tenant, params: dict[str, Any]) 
     assert_problem(tenant.admin.get(f"{KB}/sql-view", params=params), 422, "invalid")
 
 
+@pytest.mark.capability("agent-manifest-yaml")
 @pytest.mark.parametrize(
     ("accept", "is_yaml"),
     [
@@ -112,6 +115,7 @@ def test_block_media_type_follows_accept(tenant: Tenant, accept: str, is_yaml: b
     assert reply.headers["content-type"].startswith("application/yaml") == is_yaml
 
 
+@pytest.mark.capability("agent-manifest-enough")
 def test_external_search_block_is_enough_to_search(tenant: Tenant) -> None:
     tenant.add_text("The heron fishes at dawn.")
     block = get_yaml(tenant, f"{KB}/external-search", api_key_variable="KEY")
@@ -125,6 +129,7 @@ def test_external_search_block_is_enough_to_search(tenant: Tenant) -> None:
     assert tenant.admin.post(url, json=body).json() == ["The heron fishes at dawn."]
 
 
+@pytest.mark.capability("agent-manifest")
 @pytest.mark.parametrize(
     ("base_url", "hostname", "port", "path"),
     [
@@ -159,6 +164,7 @@ def test_external_search_of_an_unbound_agent_is_404(tenant: Tenant) -> None:
     assert_problem(tenant.admin.get("/v1/agents/nobody/external-search"), 404, "agent_not_found")
 
 
+@pytest.mark.capability("agent-manifest-cli")
 def test_commands_print_the_blocks_as_yaml(tenant: Tenant) -> None:
     url, key = tenant.service.url, tenant.key
     created = printed("kb", "sql-view", "create", "default", "--yaml", url=url, key=key)

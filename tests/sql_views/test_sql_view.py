@@ -37,6 +37,7 @@ async def left(service: Service, published: Published) -> int:
         await connection.close()
 
 
+@pytest.mark.capability("sql-view")
 def test_sql_view_platform_retriever_finds_nearest_rows(tenant: Tenant) -> None:
     tenant.add_text(HERON, metadata={"animal": "bird"})
     tenant.add_text(OTTER, metadata={"animal": "mammal"})
@@ -114,6 +115,7 @@ def test_sql_view_applies_enforced_metadata(publishing: Service, tenant: Tenant)
     assert asyncio.run(published.texts()) == set()
 
 
+@pytest.mark.capability("sql-view-reindex")
 def test_sql_view_follows_reindex(tenant: Tenant) -> None:
     tenant.add_text("# Birds\n\n" + " ".join(f"The heron number {n} fishes." for n in range(60)))
     published = publish(tenant)
@@ -130,6 +132,7 @@ def test_sql_view_follows_reindex(tenant: Tenant) -> None:
     eventually(lambda: asyncio.run(published.texts()) == live())
 
 
+@pytest.mark.capability("sql-view-revoked")
 def test_sql_view_revoked_shows_nothing_and_is_removed(publishing: Service, tenant: Tenant) -> None:
     tenant.add_text(HERON)
     published = publish(tenant)

@@ -185,6 +185,7 @@ async def test_credential_look_up_before_change_is_not_shared(one: Authenticatin
     await asyncio.gather(first, return_exceptions=True)
 
 
+@pytest.mark.capability("key-revoke")
 @pytest.mark.usefixtures("untold")
 async def test_credential_revoked_key_is_refused_by_next_request(one: AuthenticatingProcess, key: IssuedKey) -> None:
     for _ in range(5):

@@ -5,6 +5,7 @@ import json
 from typing import Any
 
 import asyncpg
+import pytest
 
 from app.ids import decode_id
 from harness.archives import ArchiveDocument, build_archive, build_manifest, format_json_lines
@@ -48,6 +49,7 @@ def read_rows(service: Service, tenant: Tenant) -> dict[str, list[tuple[Any, ...
     return asyncio.run(read())
 
 
+@pytest.mark.capability("transfer-graph")
 def test_imported_graph_equals_exported_graph(service: Service) -> None:
     source = create_source(service)
     archive = source.admin.get("/v1/knowledge-bases/copied/export").content

@@ -83,6 +83,7 @@ def target(service: Service, archive: bytes) -> Tenant:
     return tenant
 
 
+@pytest.mark.capability("transfer-export")
 def test_imported_knowledge_base_gives_same_search_results(source: Tenant, target: Tenant) -> None:
     asked = [(found(source.admin, "birds", body), found(target.admin, "copied", body)) for body in ASKED]
     assert [there for _, there in asked] == [here for here, _ in asked]
@@ -133,6 +134,7 @@ def test_archive_is_verified_by_sha256sum(archive: bytes, tmp_path: Path) -> Non
     subprocess.run(["sha256sum", "--quiet", "--strict", "-c", "SHA256SUMS"], cwd=tmp_path, check=True)
 
 
+@pytest.mark.capability("transfer-again")
 def test_importing_again_changes_nothing(target: Tenant, archive: bytes) -> None:
     before = documents(target.admin, "copied")
     assert take(target, "copied", archive).json() == {"documents": 0, "chunks": 0, "existing": 12, "conflicts": 0}

@@ -31,6 +31,7 @@ async def waiting(workshop: Workshop, services: TenantServices, documents: list[
     return {(document.progress or {}).get("waiting_for") for document in found}
 
 
+@pytest.mark.capability("model-outage")
 async def test_documents_wait_during_outage_and_become_ready(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     documents = [await add_text(services, f"Number {number}.") for number in range(4)]
@@ -115,6 +116,7 @@ async def test_permanently_failed_document_is_not_retried(workshop: Workshop) ->
     assert await workshop.resources.queue.retry_failed_documents(limit=10) == 0
 
 
+@pytest.mark.capability("doc-waiting")
 async def test_queued_document_shows_reason_of_waiting(workshop: Workshop) -> None:
     services = await workshop.new_tenant()
     documents = [await add_text(services, "One."), await add_text(services, "Two.")]

@@ -15,6 +15,7 @@ ENVIRONMENTS = os.environ.get("CLIENT_ENVIRONMENTS")
 OTHERS = sorted(map(str, Path(ENVIRONMENTS).glob("openai-*/bin/python"))) if ENVIRONMENTS else []
 
 
+@pytest.mark.capability("openai")
 @pytest.mark.parametrize("python", [sys.executable, *OTHERS], ids=["installed", *map(str, range(len(OTHERS)))])
 def test_openai_client_drive_succeeds(tenant: Tenant, python: str) -> None:
     tenant.admin.post("/v1/knowledge-bases", json={"name": "native"}).raise_for_status()

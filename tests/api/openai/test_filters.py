@@ -12,6 +12,7 @@ from app.filters import compile_filter
 READ: TypeAdapter[ComparisonFilter | CompoundFilter] = TypeAdapter(ComparisonFilter | CompoundFilter)
 
 
+@pytest.mark.capability("openai-filter")
 @pytest.mark.parametrize(
     ("given", "made"),
     [

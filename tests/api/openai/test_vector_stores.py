@@ -77,6 +77,7 @@ def run(url: str, statement: str, *values: Any) -> list[asyncpg.Record]:
     return asyncio.run(fetch())
 
 
+@pytest.mark.capability("openai-store")
 def test_vector_store_and_knowledge_base_are_the_same_object(tenant: Tenant) -> None:
     made = tenant.admin.post(STORES, json={"name": "Über uns", "description": "About", "metadata": {"a": "b"}}).json()
     native = tenant.admin.get(f"/v1/knowledge-bases/{made['knowledge_base']}").json()
@@ -208,6 +209,7 @@ def test_deleted_file_and_store_leave_no_rows(service: Service) -> None:
     assert {name: left[name] for name in (*TABLES, "objects")} == dict.fromkeys((*TABLES, "objects"), 0)
 
 
+@pytest.mark.capability("openai-batch")
 def test_file_batch_reports_progress_until_complete(fragile: BreakableService) -> None:
     tenant = fragile.service.create_tenant("batches")
     files = [keep(tenant.admin, f"Text {number}.") for number in range(3)]

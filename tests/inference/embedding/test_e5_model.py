@@ -129,6 +129,7 @@ async def find_passages(embedder: "LocalEmbedder", language: str) -> list[bool]:
     return [int(row.argmax()) == position for row, position in zip(found, expected, strict=True)]
 
 
+@pytest.mark.capability("model-multilingual")
 @pytest.mark.parametrize("language", QUESTIONS)
 async def test_e5_question_in_other_language_finds_its_passage(multilingual: "LocalEmbedder", language: str) -> None:
     assert all(await find_passages(multilingual, language))

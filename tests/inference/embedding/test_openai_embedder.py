@@ -29,6 +29,7 @@ def numbered(count: int) -> list[str]:
     return [f"text number {i}" for i in range(count)]
 
 
+@pytest.mark.capability("model-endpoint")
 @pytest.mark.parametrize("ignores_base64", [False, True])
 @pytest.mark.parametrize("shuffles", [False, True])
 async def test_openai_vectors_are_in_order_and_of_unit_length(
@@ -49,6 +50,7 @@ async def test_openai_without_texts_sends_no_request(server: EmbeddingServer, op
     assert server.request_count == 0
 
 
+@pytest.mark.capability("model-prefixes")
 async def test_openai_prefixes_model_and_key_are_sent(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     server.api_key = "key-of-the-test"
     embedder = open_embedder(query_prefix="query: ", document_prefix="passage: ")

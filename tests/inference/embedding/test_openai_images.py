@@ -21,6 +21,7 @@ def unit(text: str) -> np.ndarray:
     return np.asarray(vector / np.linalg.norm(vector))
 
 
+@pytest.mark.capability("model-images")
 @pytest.mark.parametrize(("form", "sizes"), [("input", [8, 2]), ("messages", [1] * 10)])
 async def test_openai_image_vector_is_close_to_its_text(
     server: EmbeddingServer, open_embedder: EmbedderOpener, form: str, sizes: list[int]

@@ -64,6 +64,7 @@ async def recovered(embedder: OpenAIEmbedder) -> None:
             return
 
 
+@pytest.mark.capability("model-breaker")
 async def test_failing_endpoint_opens_circuit(server: EmbeddingServer, open_embedder: EmbedderOpener) -> None:
     embedder = open_embedder()
     await break_down(server, embedder)

@@ -99,6 +99,7 @@ def settings(**given: Any) -> EmbeddingSettings:
     return EmbeddingSettings(**{f"CARREL_EMBEDDING_{name.upper()}": value for name, value in given.items()})
 
 
+@pytest.mark.capability("model-plugin")
 def test_plugin_embedder_is_created_from_settings(plugins: Plugins) -> None:
     plugins.add("modelled", SOURCE, embedders={"modelled": "modelled:Model"})
     made = create_plugin_embedder("modelled", settings(query_prefix="q"))

@@ -102,6 +102,7 @@ async def test_minimal_limits_admit_calls(
     assert await taken(paced, 1) == 1
 
 
+@pytest.mark.capability("model-rate")
 async def test_processes_share_one_limit(database: DatabaseUrls, provider: UUID) -> None:
     pools = [Database.connect(database.app, pool_size=4) for _ in range(3)]
     paces = [pace(ControlPlaneDatabase(pool), provider, requests=12) for pool in pools]

@@ -16,6 +16,7 @@ def chunk_sizes(*paragraphs: str) -> list[int]:
     ]
 
 
+@pytest.mark.capability("chunker-approx")
 @pytest.mark.parametrize("letter", ["a", "é", "汉", "😀"])
 @pytest.mark.parametrize(("excess_bytes", "chunks"), [(0, 1), (3, 1), (4, 2)])
 def test_approx_tokens_rounds_down_bytes_of_whole_chunk(letter: str, excess_bytes: int, chunks: int) -> None:
@@ -26,6 +27,7 @@ def test_approx_tokens_rounds_down_bytes_of_whole_chunk(letter: str, excess_byte
     assert len(chunk_sizes(text)) == chunks
 
 
+@pytest.mark.capability("chunker-approx-fill")
 def test_approx_tokens_fills_chunks_of_many_short_pieces() -> None:
     sizes = chunk_sizes("Abcde. " * 700)
     assert {size // 4 for size in sizes[:-1]} <= {99, 100}

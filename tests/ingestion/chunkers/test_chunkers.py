@@ -41,6 +41,7 @@ def titles_above(tree: DocumentTree, path: tuple[int, ...]) -> tuple[str, ...]:
     return tuple(node.title for node in above if node and node.kind is NodeKind.SECTION and node.title)
 
 
+@pytest.mark.capability("chunker-invariants")
 @pytest.mark.parametrize("count", [words, quarters])
 @pytest.mark.parametrize("sizes", [(16, 0), (40, 10), (200, 50), (200, 199)])
 @pytest.mark.parametrize("name", NAMES)
@@ -192,6 +193,7 @@ def test_chunker_cuts_at_sentence_ends(text: str, sentences: list[str]) -> None:
     assert [draft.text for draft in found] == sentences
 
 
+@pytest.mark.capability("chunker-overlap")
 def test_chunker_overlap_repeats_sentences() -> None:
     text = " ".join(f"Sentence number {n} is here." for n in range(40))
     found = drafts("headered", one_block(text), ChunkSizes(60, 20), words)

@@ -63,6 +63,7 @@ def test_headered_slides_are_not_joined() -> None:
         assert [(draft.text, draft.slide) for draft in found] == [("One.\n\nMore.", 1), ("T\n\nTwo.", 2), ("End", 3)]
 
 
+@pytest.mark.capability("chunker-headered")
 @pytest.mark.parametrize("seed", range(12))
 def test_headered_chunks_do_not_cross_sections(seed: int) -> None:
     tree = build_tree(random_document(seed))

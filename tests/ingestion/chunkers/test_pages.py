@@ -48,6 +48,7 @@ def crosses(drafts: list[ChunkDraft]) -> bool:
     return any(draft.page != draft.page_end for draft in drafts)
 
 
+@pytest.mark.capability("chunker-pages")
 @pytest.mark.parametrize("name", CHUNKERS)
 def test_chunks_of_document_without_headings_stay_on_their_page(name: str) -> None:
     for pages in (1, 2, 3, 7):
@@ -63,6 +64,7 @@ def test_chunks_cross_pages_under_headings_or_without_the_option(name: str) -> N
     assert crosses(chunk(name, paragraphs(3), pages=False))
 
 
+@pytest.mark.capability("chunker-pages-option")
 @pytest.mark.parametrize("name", CHUNKERS)
 def test_chunks_under_headings_stay_on_their_page_with_the_option(name: str) -> None:
     heading = Block(BlockKind.HEADING, "Birds", level=1, page=1)
@@ -81,6 +83,7 @@ def test_document_of_headings_on_two_pages_loses_nothing(name: str) -> None:
     assert {word for draft in drafts for word in draft.text.split()} >= {"1", "2"}
 
 
+@pytest.mark.capability("chunker-pages-all")
 @pytest.mark.parametrize("name", CHUNKERS)
 def test_option_is_accepted_by_every_chunker_and_checked(name: str) -> None:
     assert parse_chunker_options(name, {"pages": True}, loc=("options",))["pages"] is True

@@ -28,6 +28,7 @@ def workbook(*sheets: list[list[str]]) -> DocumentTree:
     return build_tree(ParsedDocument(blocks.blocks))
 
 
+@pytest.mark.capability("chunker-records")
 @pytest.mark.parametrize("name", NAMES)
 def test_record_is_one_chunk(name: str) -> None:
     tree = workbook([["Introduction"], *FAQ], FLEET)

@@ -1,5 +1,7 @@
 """The recursive chunker accepts all sections, including headings without text."""
 
+import pytest
+
 from app.ingestion.chunkers import ChunkSizes
 from app.ingestion.tree import build_tree
 from app.ingestion.types import Block, BlockKind, ParsedDocument
@@ -7,6 +9,7 @@ from tests.ingestion.chunkers.chunk_texts import drafts
 from tests.ingestion.documents import words
 
 
+@pytest.mark.capability("chunker-recursive")
 def test_recursive_every_section_has_a_chunk() -> None:
     blocks = [
         Block(BlockKind.PARAGRAPH, "Before."),

@@ -57,6 +57,7 @@ def tools() -> ChunkTools:
     return ChunkTools(words, embed, 200)
 
 
+@pytest.mark.capability("chunker-plugin")
 def test_plugin_chunker_is_chosen_by_name(plugins: Plugins) -> None:
     add(plugins, "c_good", "ChunkerOutput(whole(tree))")
     assert load_chunkers().keys() == {*CHUNKERS, "mine"}

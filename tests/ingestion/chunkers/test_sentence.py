@@ -18,6 +18,7 @@ BLOCKS = [
 ]
 
 
+@pytest.mark.capability("chunker-sentence")
 @pytest.mark.parametrize(
     ("sentences", "expected"),
     [

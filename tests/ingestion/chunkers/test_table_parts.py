@@ -35,6 +35,7 @@ def cut(tree: DocumentTree, max_tokens: int = 100, name: str = "headered", overl
     return drafts(name, tree, ChunkSizes(max_tokens, overlap), words)
 
 
+@pytest.mark.capability("chunker-tables")
 @pytest.mark.parametrize("name", CHUNKERS)
 @pytest.mark.parametrize("overlap", [0, 40])
 def test_long_table_every_part_repeats_caption_and_names(name: str, overlap: int) -> None:

@@ -24,6 +24,7 @@ def texts_of(tree: DocumentTree, kind: NodeKind) -> list[str]:
     return [tree.text[node.start : node.end] for node in walk(tree.root) if node.kind is kind]
 
 
+@pytest.mark.capability("chunker-semantic")
 def test_semantic_topic_ends_where_meaning_changes() -> None:
     tree = paragraphs(f"{BIRDS} {TAXES}", BREAD)
     made = cut("semantic", tree, ChunkSizes(100, 0), words, percentile=75, min_tokens=10)
@@ -93,6 +94,7 @@ def test_topics_leave_other_nodes_unchanged(name: str) -> None:
         assert len({node.path for node in walk(tree.root)}) == sum(1 for _ in walk(tree.root))
 
 
+@pytest.mark.capability("chunker-hierarchical")
 @pytest.mark.parametrize(("options", "largest"), [({}, 160), ({"parent_tokens": 80}, 80), ({"parent_tokens": 16}, 40)])
 def test_hierarchical_parents_contain_chunks_without_overlap(options: dict[str, int], largest: int) -> None:
     tree = paragraphs(*[f"{BIRDS} {TAXES} {BREAD}"] * 8)

@@ -33,6 +33,7 @@ def texts(document: ParsedDocument) -> list[str]:
     return [block.text for block in document.blocks]
 
 
+@pytest.mark.capability("format-csv")
 @pytest.mark.parametrize("quoted", [False, True], ids=["bare", "quoted"])
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["unix", "windows", "old-mac"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"], ids=["comma", "semicolon", "tab", "bar"])

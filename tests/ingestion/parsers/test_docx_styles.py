@@ -28,6 +28,7 @@ STYLES = part(
 )
 
 
+@pytest.mark.capability("format-docx")
 @pytest.mark.parametrize(
     ("properties", "level"),
     [

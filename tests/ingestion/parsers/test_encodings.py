@@ -23,6 +23,7 @@ def encode(text: str, encoding: str) -> bytes:
     return encode_vietnamese(text) if encoding == "cp1258" else unicodedata.normalize("NFC", text).encode(encoding)
 
 
+@pytest.mark.capability("format-encodings")
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.language)
 def test_decode_text_undeclared_encoding_is_detected(sample: LanguageSample) -> None:
     wrong = []

@@ -56,6 +56,7 @@ def parsed(directory: Path, options: ParseOptions, changes: dict[str, str | None
     return epub.parse(path, options)
 
 
+@pytest.mark.capability("format-epub")
 def test_epub_book_is_read_in_spine_order(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(tmp_path, options)
     assert document.title == "A Short Book"

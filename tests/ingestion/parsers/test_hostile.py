@@ -45,6 +45,7 @@ async def end_of(file: HostileFile, pool: ParserPool, folder: Path) -> str:
     return "ready"
 
 
+@pytest.mark.capability("format-hostile")
 async def test_mutated_files_end_with_known_status(pool: ParserPool, tmp_path: Path) -> None:
     ends = [
         await end_of(file, pool, tmp_path)

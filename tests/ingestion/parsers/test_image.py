@@ -31,6 +31,7 @@ def test_image_without_language_data_has_no_text(extension: str, options: ParseO
         image.parse(path, replace(options, ocr=LanguageData(missing=("eng",))))
 
 
+@pytest.mark.capability("format-image")
 @pytest.mark.parametrize("extension", FORMATS)
 def test_image_of_every_format_is_read(extension: str, options: ParseOptions, tmp_path: Path) -> None:
     document = image.parse(

@@ -66,6 +66,7 @@ def parsed(content: bytes | str, directory: Path, options: ParseOptions) -> Pars
     return mail.parse(path, options)
 
 
+@pytest.mark.capability("format-mail")
 @pytest.mark.parametrize("line_break", ["\n", "\r\n"])
 def test_mail_message_is_read(line_break: str, tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(LETTER.replace("\n", line_break), tmp_path, options)

@@ -15,6 +15,7 @@ def blocks_of(markup: str, path: Path, options: ParseOptions) -> list[tuple[Bloc
     return [(block.kind, block.text) for block in parser.parse(path, options).blocks]
 
 
+@pytest.mark.capability("format-html")
 def test_html_page_is_read_without_boilerplate(samples: Path, options: ParseOptions) -> None:
     document = html.parse(samples / "page.html", options)
     assert document.title == "Opening hours"
@@ -86,6 +87,7 @@ def test_html_fragments_give_blocks(
     assert blocks_of(markup, tmp_path / "page.html", options) == blocks
 
 
+@pytest.mark.capability("format-markdown")
 @pytest.mark.parametrize(
     ("markup", "blocks"),
     [

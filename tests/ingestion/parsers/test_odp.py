@@ -41,6 +41,7 @@ def shown(document: ParsedDocument) -> Shown:
     return [(block.kind.value, block.slide, block.text) for block in document.blocks]
 
 
+@pytest.mark.capability("format-odp")
 def test_odp_slides_are_read_in_reading_order(tmp_path: Path, options: ParseOptions) -> None:
     items = "<text:list><text:list-item>" + p("first") + "</text:list-item></text:list>"
     notes = (

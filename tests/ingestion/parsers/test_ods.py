@@ -62,6 +62,7 @@ def test_ods_cells_show_their_value(content: str, shown: str, tmp_path: Path, op
     assert text_of(read(sheet("S", row(content)), tmp_path, options)) == ["S", shown]
 
 
+@pytest.mark.capability("format-ods")
 def test_ods_sheets_are_read_in_order(tmp_path: Path, options: ParseOptions) -> None:
     prices = [row(cell("Part"), cell("Price"))] + [
         row(cell(f"P-{n}"), typed("float", str(n), f"{n}.00")) for n in (1, 2)

@@ -101,6 +101,7 @@ def test_odt_characters_are_read(paragraph: str, text: str, tmp_path: Path, opti
     assert "\n".join(text_of(read(p(paragraph), tmp_path, options))) == text
 
 
+@pytest.mark.capability("format-odt")
 def test_odt_headings_and_lists_are_read(tmp_path: Path, options: ParseOptions) -> None:
     outline = (
         '<office:styles><text:outline-style><text:outline-level-style text:level="1" style:num-format="I"'

@@ -9,6 +9,7 @@ from app.ingestion.parsers.formats.pdf import pdf_parser
 from app.ingestion.types import BlockKind, CorruptFile
 
 
+@pytest.mark.capability("format-pdf")
 def test_pdf_handbook_has_headings_tables_and_no_running_headers(demo: Path, options: ParseOptions) -> None:
     document = pdf_parser.parse(demo / "handbook.pdf", options)
     text = "\n".join(block.text for block in document.blocks)
@@ -25,6 +26,7 @@ def test_pdf_handbook_has_headings_tables_and_no_running_headers(demo: Path, opt
     assert [warning.code for warning in document.warnings] == ["repeated_lines_removed"]
 
 
+@pytest.mark.capability("format-pdf-columns")
 @pytest.mark.parametrize("name", ["two_columns.pdf", "owner_password.pdf"])
 def test_pdf_columns_are_read_in_order(name: str, samples: Path, options: ParseOptions) -> None:
     title, left, right = pdf_parser.parse(samples / name, options).blocks

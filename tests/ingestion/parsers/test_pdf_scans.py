@@ -92,6 +92,7 @@ def test_pdf_of_scans_only_names_packages_to_install(book: PdfBuilder, options: 
         pdf_parser.parse(book.save(tmp_path), replace(options, ocr=ocr))
 
 
+@pytest.mark.capability("format-pdf-scans")
 def test_pdf_scans_among_other_pages_are_read(book: PdfBuilder, options: ParseOptions, tmp_path: Path) -> None:
     book.page()
     book.page("", SCAN)

@@ -48,6 +48,7 @@ def check_table(table: SmallTable, path: Path) -> None:
     assert notes == list(table.footnotes)
 
 
+@pytest.mark.capability("format-pdf-tables")
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 def test_pdf_small_table_has_its_grid(table: SmallTable, tmp_path: Path) -> None:
     path = tmp_path / "table.pdf"

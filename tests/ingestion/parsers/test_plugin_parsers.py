@@ -109,6 +109,7 @@ async def pool() -> ParserPool:
     return open_pool()
 
 
+@pytest.mark.capability("format-plugin")
 @pytest.mark.parametrize(
     ("command", "error", "wall_seconds"),
     [("sleep", ParserTimeout, 3), ("eat", ParserOutOfMemory, 60), ("fail", CorruptFile, 60)],

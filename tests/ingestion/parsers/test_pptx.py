@@ -11,6 +11,7 @@ from app.ingestion.types import BlockKind, CorruptFile, TextTooLong
 from app.warnings import ServiceWarning
 
 
+@pytest.mark.capability("format-pptx")
 def test_pptx_product_tour_is_read(demo: Path, options: ParseOptions) -> None:
     document = pptx_parser.parse(demo / "product-tour.pptx", options)
     found = {(block.kind, block.slide): block.text for block in document.blocks}

@@ -23,6 +23,7 @@ PDF, PPTX = list(PARSERS)[:2]
 SAMPLES = ROOT / "tests" / "samples"
 
 
+@pytest.mark.capability("format-all")
 @pytest.mark.parametrize(
     ("path", "media_type", "blocks", "pages"),
     [
@@ -40,6 +41,7 @@ async def test_every_format_is_parsed_in_process(
     assert (len(document.blocks), document.page_count) == (blocks, pages)
 
 
+@pytest.mark.capability("format-errors")
 @pytest.mark.parametrize(
     ("name", "media_type", "error"),
     [

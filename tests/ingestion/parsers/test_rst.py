@@ -42,6 +42,7 @@ def parsed(content: str | bytes, directory: Path, options: ParseOptions) -> Pars
     return rst_parser.parse(path, options)
 
 
+@pytest.mark.capability("format-rst")
 def test_rst_page_is_read(tmp_path: Path, options: ParseOptions) -> None:
     document = parsed(PAGE, tmp_path, options)
     assert document.title == "Title"

@@ -92,6 +92,7 @@ def test_rtf_code_page_of_file_decodes_text(
     assert text_of(rtf_parser.parse(path, options)) == [text]
 
 
+@pytest.mark.capability("format-rtf")
 def test_rtf_paragraphs_headings_and_lists_are_read(tmp_path: Path, options: ParseOptions) -> None:
     body = (
         r"\pard\s1 First\par\pard\s2 Second\par\pard\s3 Third\par\pard\s4 Name\par\pard\s5 No heading\par"

@@ -54,6 +54,7 @@ def pieces(content: str | bytes, path: Path, options: ParseOptions) -> list[str]
     return [block.text for block in blocks]
 
 
+@pytest.mark.capability("format-code")
 @pytest.mark.parametrize(
     ("content", "starts"),
     [

@@ -35,6 +35,7 @@ FAR = worksheet(
 )
 
 
+@pytest.mark.capability("format-xlsx")
 @pytest.mark.parametrize("name", ["workbook.xlsx", "workbook.xls"])
 def test_excel_sheets_of_real_workbook_are_read(name: str, samples: Path, options: ParseOptions) -> None:
     document = spreadsheets.parse(samples / name, options)
