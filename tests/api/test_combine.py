@@ -42,6 +42,7 @@ def search(tenant: Tenant, **body: Any) -> dict[str, float]:
     return {result["text"]: result["score"] for result in results}
 
 
+@pytest.mark.capability("search-combine")
 @pytest.mark.parametrize("combine", ["best", "sum", None])
 @pytest.mark.parametrize("name", SEARCHES)
 def test_combine_counts_best_or_sum_of_scores_of_single_queries(shelf: Tenant, name: str, combine: str | None) -> None:

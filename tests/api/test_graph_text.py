@@ -101,6 +101,7 @@ def codes(reply: dict[str, Any]) -> list[str]:
     return [warning["code"] for warning in reply["warnings"]]
 
 
+@pytest.mark.capability("graph-text")
 def test_search_text_counts_as_a_result(films: Tenant) -> None:
     found = search(films)
     whole = search(films, options={"subgraph": "entities"})
@@ -123,6 +124,7 @@ def test_search_without_connections_has_no_text(films: Tenant) -> None:
     assert "text" not in found.get("graph", {})
 
 
+@pytest.mark.capability("graph-text-json")
 def test_json_text_has_names_and_relations(films: Tenant) -> None:
     text = json.loads(search(films, options={"serializer": "json"})["graph"]["text"])
     assert text["relations"] == [{**COMPOSED, "document": "Films"}]
@@ -136,6 +138,7 @@ def test_plugin_text_is_cut(films: Tenant) -> None:
     assert len(text) == 4000
 
 
+@pytest.mark.capability("graph-text-failure")
 @pytest.mark.parametrize(("name", "error"), [("fail", "RuntimeError"), ("wait", "TimeoutError"), ("numeric", "Attr")])
 def test_failing_serializer_leaves_all_results_and_a_warning(films: Tenant, name: str, error: str) -> None:
     found = search(films, options={"serializer": name})
@@ -157,6 +160,7 @@ def test_unknown_serializer_is_422_with_known_names(films: Tenant) -> None:
     assert "fail, json, numeric, shout, silent, text, wait" in json.dumps(problem)
 
 
+@pytest.mark.capability("graph-text-listed")
 def test_capabilities_list_serializers(films: Tenant) -> None:
     listed = films.admin.get("/v1/capabilities").json()["graph_serializers"]
     assert [one["name"] for one in listed][:2] == ["text", "json"]
@@ -173,6 +177,7 @@ def ask_agent(tenant: Tenant, options: dict[str, Any], **settings: Any) -> list[
     return texts
 
 
+@pytest.mark.capability("graph-text-agents")
 def test_agent_search_returns_text_first(films: Tenant) -> None:
     plain, found = ask_agent(films, {"graph_weight": 1.0}), ask_agent(films, TEXT)
     assert len(plain) == len(found) == 6
@@ -193,6 +198,7 @@ def mcp() -> Iterator[McpClient]:
         yield client
 
 
+@pytest.mark.capability("graph-text-mcp")
 def test_mcp_search_has_connections_first(films: Tenant, mcp: McpClient) -> None:
     retrieval = {"strategy": "graph_rag", "strategy_options": TEXT}
     films.admin.patch(KB, json={"retrieval": retrieval}).raise_for_status()
@@ -204,6 +210,7 @@ def test_mcp_search_has_connections_first(films: Tenant, mcp: McpClient) -> None
     assert len(found["results"]) == 5
 
 
+@pytest.mark.capability("graph-text-answers")
 def test_answer_prompt_has_connections_that_are_no_source(films: Tenant, running_chat: ChatServer) -> None:
     running_chat.reset()
     running_chat.reply = Writer(answer="In Southampton.", numbers=[1])
@@ -218,6 +225,7 @@ def test_answer_prompt_has_connections_that_are_no_source(films: Tenant, running
     assert [citation["document"]["title"] for citation in reply.json()["citations"]] == ["Films"]
 
 
+@pytest.mark.capability("graph-text-rights")
 def test_text_names_nothing_that_the_caller_cannot_read(films: Tenant) -> None:
     films.add_text("Stephen Warbeck has a secret garden.", title="Diary of Alice", user_id="alice")
     alice = films.create_client("reader", user_id="alice")

@@ -38,6 +38,7 @@ def cut(name: str, item: dict[str, Any]) -> str:
     return SOURCES[name][0][item["source_start"] : item["source_end"]].replace("\r\n", "\n")
 
 
+@pytest.mark.capability("chunk-source-offsets")
 @pytest.mark.parametrize("name", SOURCES)
 def test_chunk_routes_of_text_show_range_of_source(library: Tenant, name: str) -> None:
     path = upload(library, name)
@@ -49,6 +50,7 @@ def test_chunk_routes_of_text_show_range_of_source(library: Tenant, name: str) -
     assert (one["source_start"], one["source_end"]) == (chunks[2]["source_start"], chunks[2]["source_end"])
 
 
+@pytest.mark.capability("chunk-source-results")
 @pytest.mark.parametrize("name", SOURCES)
 def test_search_result_shows_range_of_its_text_in_source(library: Tenant, name: str) -> None:
     kb = name.replace(".", "-")
@@ -76,6 +78,7 @@ def test_reindex_stores_range_of_source(library: Tenant) -> None:
     assert all(cut("rules.txt", chunk) == chunk["text"] for chunk in reindex(library, "rules-txt"))
 
 
+@pytest.mark.capability("chunk-source-archive")
 def test_archive_has_range_of_source_and_later_reindex(library: Tenant) -> None:
     upload(library, "rules.txt", kb="before")
     archive = library.admin.get("/v1/knowledge-bases/before/export").raise_for_status().content
@@ -89,6 +92,7 @@ def test_archive_has_range_of_source_and_later_reindex(library: Tenant) -> None:
     assert all(cut("rules.txt", chunk) == chunk["text"] for chunk in reindexed)
 
 
+@pytest.mark.capability("chunk-source-preview")
 def test_preview_shows_range_of_source(library: Tenant) -> None:
     source = SOURCES["rules.txt"][0]
     reply = library.admin.post("/v1/preview", files={"file": ("rules.txt", source.encode())}).raise_for_status().json()

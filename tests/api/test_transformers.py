@@ -110,6 +110,7 @@ def read_contents(chat: ChatServer) -> list[str]:
     return [turn["content"] for turn in material["conversation"]]
 
 
+@pytest.mark.capability("talk-twenty")
 @pytest.mark.parametrize("path", [ALONE, "/v1/agent-search"])
 def test_newest_twenty_messages_are_read(tenant: Tenant, chat: ChatServer, path: str) -> None:
     roles = ("customer", "agent") if "agent" in path else ("user", "assistant")
@@ -126,6 +127,7 @@ def test_newest_question_is_one_of_twenty_messages(tenant: Tenant, chat: ChatSer
     assert read_contents(chat) == ["Question 1?", *(f"Output {number}." for number in range(6, 25))]
 
 
+@pytest.mark.capability("talk-agent-messages")
 @pytest.mark.parametrize(("max_messages", "expected"), [(1, [32]), (4, [29, 30, 31, 32])])
 def test_agent_reads_its_number_of_messages(
     tenant: Tenant, chat: ChatServer, max_messages: int, expected: list[int]
