@@ -115,6 +115,7 @@ def test_binding_each_change_has_one_audit_event(tenant: Tenant) -> None:
     assert "agt" not in str(told)
 
 
+@pytest.mark.capability("agent-binding")
 def test_agents_are_listed_newest_first_in_pages(tenant: Tenant) -> None:
     names = [f"agt-{number}" for number in range(5)]
     for name in names:

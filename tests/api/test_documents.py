@@ -64,6 +64,7 @@ def test_invalid_scope_ids_are_422_with_location(library: Tenant) -> None:
         assert assert_problem(reply, 422, "invalid")["errors"][0]["loc"] == place
 
 
+@pytest.mark.capability("scope-levels")
 def test_document_list_shows_scopes(library: Tenant) -> None:
     levels = [document["scope"]["level"] for document in library.admin.get(DOCUMENTS).json()["items"]]
     assert levels == ["chat_agent", "user", "tenant", "tenant"]

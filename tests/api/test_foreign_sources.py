@@ -276,7 +276,7 @@ def test_pgvector_failure_after_creation_is_warning(tenant: Tenant, foreign: dic
     assert [warning["code"] for warning in found["warnings"]] == ["http_source_unavailable"]
 
 
-@pytest.mark.capability("pgvector-checked")
+@pytest.mark.capability("pgvector-dimension", "pgvector-checked")
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

@@ -222,6 +222,7 @@ def test_http_source_query_is_only_a_parameter_value(tenant: Tenant, site: SiteS
     assert set(asked.headers) == {"host", "accept", "accept-encoding", "user-agent", "x-api-key"}
 
 
+@pytest.mark.capability("http-source-web")
 def test_http_source_of_web_search_returns_results_of_domain(tenant: Tenant, web: SiteSearchServer) -> None:
     web.sites = {
         "https://museum.example/opening": "The museum is open from ten to six.",

@@ -12,7 +12,6 @@ from app.ids import generate_id
 TENANT, USER, CHAT, AGENT = DocumentScope(), DocumentScope("u"), DocumentScope(None, "c"), DocumentScope(None, "c", "a")
 
 
-@pytest.mark.capability("scope-levels")
 @pytest.mark.parametrize(
     ("scope", "level"),
     [
@@ -28,7 +27,6 @@ def test_scope_ids_determine_level(scope: DocumentScope, level: ScopeLevel) -> N
     assert scope.to_key() in scope.list_visible_keys()
 
 
-@pytest.mark.capability("scope-other")
 @pytest.mark.parametrize("ids", [("u", "c", None), ("u", None, "a"), ("u", "c", "a"), (None, None, "a")])
 def test_scope_other_combinations_are_refused(ids: tuple[str | None, ...]) -> None:
     with pytest.raises(InvalidInputError):

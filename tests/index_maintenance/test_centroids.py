@@ -18,6 +18,7 @@ def test_centroid_count_grows_with_chunks(chunks: int, count: int) -> None:
     assert compute_centroid_count(chunks) == count
 
 
+@pytest.mark.capability("routing-centroids")
 def test_centroids_cover_every_cluster() -> None:
     found = compute_centroids(clusters(4, 16), chunks=64)
     assert np.linalg.norm(found, axis=1) == pytest.approx(1.0, abs=1e-5)

@@ -176,6 +176,7 @@ def test_search_sees_exactly_its_scope(corpus: Corpus) -> None:
     assert len({len(corpus.expected(scope, lambda metadata: True)) for scope in choices}) > 3
 
 
+@pytest.mark.capability("scope-other")
 def test_search_agent_without_chat_is_422(corpus: Corpus) -> None:
     body = {"query": "anchor", "scope": {"agent_id": "a1"}}
     assert corpus.tenant.admin.post("/v1/knowledge-bases/default/search", json=body).status_code == 422

@@ -55,7 +55,7 @@ def test_sql_view_as_yaml_is_the_pgvector_block_of_a_platform(tenant: Tenant) ->
     assert asyncio.run(Published(block, published.password).texts()) == {"The heron fishes at dawn."}
 
 
-@pytest.mark.capability("sql-view-choices")
+@pytest.mark.capability("sql-view-choices", "sql-view-password")
 def test_sql_view_block_has_the_choices_of_the_caller(tenant: Tenant) -> None:
     retrieval = {"answer_prompt": "Be brief."}
     tenant.admin.patch(KB, json={"metadata_filter": {"shelf": "a"}, "retrieval": retrieval}).raise_for_status()

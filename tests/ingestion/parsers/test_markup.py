@@ -34,6 +34,7 @@ def test_html_page_is_read_without_boilerplate(samples: Path, options: ParseOpti
     ]
 
 
+@pytest.mark.capability("format-markdown")
 def test_markdown_notes_are_read(samples: Path, options: ParseOptions) -> None:
     document = markdown.parse(samples / "notes.md", options)
     assert document.title == "Not part of the text"
@@ -87,7 +88,6 @@ def test_html_fragments_give_blocks(
     assert blocks_of(markup, tmp_path / "page.html", options) == blocks
 
 
-@pytest.mark.capability("format-markdown")
 @pytest.mark.parametrize(
     ("markup", "blocks"),
     [
