@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from app.ingestion.types import BlockKind
-
-RawBlock = tuple[BlockKind, str, int]
+from app.ingestion.parsers.formats.html.raw_blocks import RawBlock
 
 _RUN_WORDS = 4
 MIN_COPY_WORDS = 6
@@ -21,11 +19,11 @@ def drop_copies(blocks: Sequence[RawBlock], panels: Sequence[tuple[int, int]]) -
     if not panels:
         return list(blocks)
     hidden = {index for start, end in panels for index in range(start, end)}
-    visible = {run for index, block in enumerate(blocks) if index not in hidden for run in _iter_runs(block[1])}
+    visible = {run for index, block in enumerate(blocks) if index not in hidden for run in _iter_runs(block.text)}
     dropped: set[int] = set()
     for start, end in panels:
-        words = sum(len(block[1].split()) for block in blocks[start:end])
-        runs = (run for block in blocks[start:end] for run in _iter_runs(block[1]))
+        words = sum(len(block.text.split()) for block in blocks[start:end])
+        runs = (run for block in blocks[start:end] for run in _iter_runs(block.text))
         if words >= MIN_COPY_WORDS and all(run in visible for run in runs):
             dropped.update(range(start, end))
     return [block for index, block in enumerate(blocks) if index not in dropped]

@@ -1,6 +1,7 @@
 """Parser of HTML: headings, paragraphs, list items, tables and code of a page, without its boilerplate."""
 
 import re
+from functools import partial
 from pathlib import Path
 from urllib.parse import urljoin
 
@@ -9,11 +10,14 @@ from selectolax.lexbor import LexborHTMLParser
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.formats.html.copies import drop_copies
 from app.ingestion.parsers.formats.html.html_reader import HtmlReader
+from app.ingestion.parsers.formats.html.markup_scanner import scan_markup
+from app.ingestion.parsers.formats.html.page_positions import PagePositions
 from app.ingestion.parsers.formats.html.page_state import MarkupReport, PageState, list_markup_warnings
 from app.ingestion.parsers.formats.html.visibility import TEMPLATE_TAG
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.character_decoding import decode_text
 from app.ingestion.parsers.toolkit.links import resolve_address
+from app.ingestion.parsers.toolkit.source_alignment import SourceText
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.parsers.toolkit.titles import choose_title
 from app.ingestion.types import ParsedDocument
@@ -75,10 +79,12 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     markup = close_empty_elements(decoded.text) if is_xml else decoded.text
     tree = _parse_markup(markup)
     title = _read_title(tree)
+    positions = PagePositions(tree, scan_markup(decoded.text, is_xml=is_xml))
     blocks, report = BlockList(options), MarkupReport()
     for reads_boilerplate in (False, True):
         if not blocks.blocks:
-            report = _read_page(tree, _find_base(tree, markup), blocks, reads_boilerplate=reads_boilerplate)
+            base = _find_base(tree, markup)
+            report = _read_page(tree, base, blocks, reads_boilerplate=reads_boilerplate, positions=positions)
     return ParsedDocument(
         blocks.blocks,
         title=choose_title(title, blocks.blocks),
@@ -87,13 +93,14 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     )
 
 
-def add_fragment(markup: str, blocks: BlockList, *, base: str = "") -> MarkupReport:
+def add_fragment(markup: str, blocks: BlockList, *, base: str = "", source: SourceText | None = None) -> MarkupReport:
     """Add the blocks of HTML that is embedded in a file of another format.
 
     Args:
         markup: The HTML.
         blocks: Blocks of the document.
         base: Address that relative addresses are resolved against; empty if it is unknown.
+        source: Texts of the HTML with their positions in the file; None if they are not known.
 
     Returns:
         The number of words, images and media that were not read.
@@ -102,7 +109,8 @@ def add_fragment(markup: str, blocks: BlockList, *, base: str = "") -> MarkupRep
         TextTooLong: The document has more characters or nodes than the limits allow.
     """
     tree = _parse_markup(markup)
-    return _read_page(tree, base or _find_base(tree, ""), blocks, reads_boilerplate=True)
+    positions = None if source is None else PagePositions(tree, source)
+    return _read_page(tree, base or _find_base(tree, ""), blocks, reads_boilerplate=True, positions=positions)
 
 
 def _parse_markup(markup: str) -> LexborHTMLParser:
@@ -112,19 +120,27 @@ def _parse_markup(markup: str) -> LexborHTMLParser:
     return LexborHTMLParser(markup)
 
 
-def _read_page(tree: LexborHTMLParser, base: str, blocks: BlockList, *, reads_boilerplate: bool) -> MarkupReport:
+def _read_page(
+    tree: LexborHTMLParser,
+    base: str,
+    blocks: BlockList,
+    *,
+    reads_boilerplate: bool,
+    positions: PagePositions | None,
+) -> MarkupReport:
     frames = len(tree.css("frame"))
     if frames:
         # The parser takes the page for readers without frames as text.
-        tree = LexborHTMLParser(" ".join(node.text() for node in tree.css("noframes")))
+        tree, positions = LexborHTMLParser(" ".join(node.text() for node in tree.css("noframes"))), None
     body = tree.body
     if body is None:
         return MarkupReport()
-    page = PageState(body, base=base, reads_boilerplate=reads_boilerplate, media=frames)
+    page = PageState(body, base=base, reads_boilerplate=reads_boilerplate, media=frames, positions=positions)
     reader = HtmlReader(page)
     reader.read_tree(body)
-    for kind, text, level in drop_copies(reader.blocks, reader.panels):
-        blocks.add(kind, text, level=level)
+    for kind, text, level, places in drop_copies(reader.blocks, reader.panels):
+        locate = None if positions is None else partial(positions.locate, block=places)
+        blocks.add(kind, text, level=level, locate=locate)
     return page.get_report()
 
 

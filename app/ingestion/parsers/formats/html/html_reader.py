@@ -31,14 +31,13 @@ from app.ingestion.parsers.formats.html.inline_text import InlineText
 from app.ingestion.parsers.formats.html.leaf_elements import read_code, read_icon
 from app.ingestion.parsers.formats.html.leaf_reader import LeafReader
 from app.ingestion.parsers.formats.html.list_markers import ListCounter, read_number
+from app.ingestion.parsers.formats.html.page_positions import BlockPlaces, SourcePlace
 from app.ingestion.parsers.formats.html.page_state import PageState
+from app.ingestion.parsers.formats.html.raw_blocks import RawBlock
 from app.ingestion.parsers.formats.html.sibling_gaps import SIBLING_TAGS, SiblingGaps
 from app.ingestion.parsers.formats.html.table_text import format_table
 from app.ingestion.parsers.formats.html.visibility import Decision, Visibility
 from app.ingestion.types import BlockKind
-
-RawBlock = tuple[BlockKind, str, int]
-"""Kind, text and heading level of a block. The text is not clean yet."""
 
 MAX_TERM_CHARACTERS = 200
 # Components of documentation sites, whose title is an attribute.
@@ -79,7 +78,9 @@ class HtmlReader:
         self._kind, self._level = BlockKind.PARAGRAPH, 0
         self._marker = ""
         self._lists: list[ListCounter | None] = []
+        self._places: list[SourcePlace | None] = []
         self._terms: list[str] = []
+        self._term_places: list[SourcePlace | None] = []
         self._is_in_term = False
         self._open_panels: dict[int, int] = {}
         self._siblings = SiblingGaps()
@@ -100,6 +101,7 @@ class HtmlReader:
             tag = get_tag(node)
             if tag == "-text":
                 self._text.add(join_spaces(node.text_content or ""))
+                self._add_text_place(node)
             elif not tag.startswith(("-", "!")):
                 attributes = node.attributes
                 if self._begin(node, tag, attributes):
@@ -128,7 +130,9 @@ class HtmlReader:
         if decision is Decision.READ_PANEL and not self._is_cell:
             self._flush()
             self._open_panels[node.mem_id] = len(self.blocks)
+        block_count = len(self.blocks)
         if self._read_leaf(node, tag, attributes):
+            self._add_leaf_place(node, block_count)
             self._close_panel(node)
             self._visibility.enter(tag, attributes)
             self._visibility.leave(node, tag, attributes)
@@ -141,7 +145,9 @@ class HtmlReader:
         if headline is not None and not self._is_cell:
             self._flush()
             self._page.words_left_out -= count_words(headline)
-            self.blocks.append((BlockKind.HEADING, headline.text(separator=" "), 1))
+            self.blocks.append(
+                RawBlock(BlockKind.HEADING, headline.text(separator=" "), 1, self._find_places(headline))
+            )
 
     def _is_inline(self, node: LexborNode, tag: str, attributes: Attributes) -> bool:
         if tag in INLINE:
@@ -159,7 +165,7 @@ class HtmlReader:
         if tag in _CODE_TAGS:
             self._flush()
             self._add_terms()
-            self.blocks.append((BlockKind.CODE, read_code(node), 0))
+            self.blocks.append(RawBlock(BlockKind.CODE, read_code(node), 0, self._find_places(node)))
         elif is_table(tag, attributes):
             return not self._is_cell and self._read_table(node)
         elif tag == "figcaption":
@@ -192,11 +198,14 @@ class HtmlReader:
         if label and not captions:
             captions.append(label)
         figure_caption = find_figure_caption(node)
+        elements = [node]
         if figure_caption is not None:
             self._page.handled.add(figure_caption.mem_id)
             captions.append(self._read_cell(figure_caption))
+            elements.insert(0, figure_caption)
         head, body = read_cells(parts, self._read_cell)
-        self.blocks.append((BlockKind.TABLE, format_table(captions, head, body), 0))
+        places = self._find_places(*elements)
+        self.blocks.append(RawBlock(BlockKind.TABLE, format_table(captions, head, body), 0, places))
         return True
 
     def _read_cell(self, node: LexborNode) -> str:
@@ -243,6 +252,7 @@ class HtmlReader:
             self._kind = BlockKind.NOTE
         elif tag in _LABELED_TAGS:
             self._text.add(attributes.get("label") or attributes.get("title") or "")
+            self._add_tag_place(node)
             self._flush()
 
     def _enter_inline(self, node: LexborNode, tag: str, attributes: Attributes) -> None:
@@ -258,6 +268,7 @@ class HtmlReader:
         elif tag in ("ruby", "rt"):
             self._text.open(node.mem_id, tag)
         elif tag in ("abbr", "acronym", "dfn") and attributes.get("title"):
+            self._add_tag_place(node)
             self._text.open(node.mem_id, "abbr", " ".join((attributes.get("title") or "").split()))
 
     def _is_small_number(self, node: LexborNode, tag: str) -> bool:
@@ -267,6 +278,7 @@ class HtmlReader:
     def _open_link(self, node: LexborNode, attributes: Attributes) -> None:
         address = attributes.get("href") or ""
         is_note = bool(get_epub_types(attributes) & _NOTE_MARK_TYPES)
+        self._add_tag_place(node)
         self._text.open(node.mem_id, "a", address, is_note=is_note, label=read_icon(attributes))
 
     def _leave(self, node: LexborNode, tag: str, attributes: Attributes, *, is_inline: bool) -> None:
@@ -303,24 +315,54 @@ class HtmlReader:
 
     def _flush(self) -> None:
         text = self._text.take().strip()
+        places, self._places = self._places, []
         if not text:
             return
         if self._is_in_term and self._kind is BlockKind.PARAGRAPH and len(text) <= MAX_TERM_CHARACTERS:
             self._terms.append(text)
+            self._term_places += places
             return
         if self._terms:
             if self._kind is BlockKind.PARAGRAPH:
                 term = ", ".join(self._terms)
                 text = f"{term}{' ' if term.endswith((':', '?')) else ': '}{text}"
+                places = [*self._term_places, *places]
                 self._terms.clear()
+                self._term_places.clear()
             self._add_terms()
-        self.blocks.append((self._kind, self._marker + text, self._level))
+        block_places = BlockPlaces(places, prefix=len(self._marker))
+        self.blocks.append(RawBlock(self._kind, self._marker + text, self._level, block_places))
         self._marker = ""
 
     def _add_terms(self) -> None:
         if self._terms:
-            self.blocks.append((BlockKind.PARAGRAPH, ", ".join(self._terms), 0))
+            places = BlockPlaces(tuple(self._term_places))
+            self.blocks.append(RawBlock(BlockKind.PARAGRAPH, ", ".join(self._terms), 0, places))
             self._terms.clear()
+            self._term_places.clear()
+
+    def _add_text_place(self, node: LexborNode) -> None:
+        if self._page.positions is not None:
+            place = self._page.positions.find_text(node)
+            if place is None or place.start < place.end:
+                self._places.append(place)
+
+    def _add_tag_place(self, node: LexborNode) -> None:
+        """Add the place of an element's first tag, whose attributes may be part of the text."""
+        if self._page.positions is not None:
+            self._places.append(self._page.positions.find_tag(node))
+
+    def _add_leaf_place(self, node: LexborNode, block_count: int) -> None:
+        """Add the place of an element that was read as a whole to its blocks, or to the block that it is a part of."""
+        for number in range(block_count, len(self.blocks)):
+            if not self.blocks[number].places.places:
+                self.blocks[number] = self.blocks[number]._replace(places=self._find_places(node))
+        if self._page.positions is not None and not self._text.is_empty:
+            self._places.append(self._page.positions.find_element(node))
+
+    def _find_places(self, *nodes: LexborNode) -> BlockPlaces:
+        positions = self._page.positions
+        return BlockPlaces(() if positions is None else tuple(map(positions.find_element, nodes)))
 
 
 def _is_after_term(node: LexborNode) -> bool:
@@ -340,7 +382,7 @@ def join_blocks(blocks: list[RawBlock]) -> str:
     """Join the blocks of a cell on one line: list items by semicolons, all others by spaces."""
     text = ""
     previous: BlockKind | None = None
-    for kind, block, _ in blocks:
+    for kind, block, *_ in blocks:
         line = join_spaces(block).strip()
         if kind is BlockKind.LIST_ITEM:
             line = line.removeprefix("- ")

@@ -7,6 +7,7 @@ from functools import cached_property
 from selectolax.lexbor import LexborNode
 
 from app.ingestion.parsers.formats.html.elements import count_words
+from app.ingestion.parsers.formats.html.page_positions import PagePositions
 from app.warnings import ServiceWarning, WarningCode
 
 _OPENERS = '[aria-controls], [data-target], [data-bs-target], [popovertarget], [commandfor], [href^="#"]'
@@ -25,6 +26,7 @@ class PageState:
         images: Number of images without an alternative text.
         media: Number of videos, sounds, embedded pages and objects.
         abbreviations: Abbreviations whose long form the text already has.
+        positions: Positions of the page in its file; None if they are not known.
         handled: Identifiers of elements that were read out of order, such as the caption below a table.
     """
 
@@ -36,6 +38,7 @@ class PageState:
     media: int = 0
     abbreviations: set[str] = field(default_factory=set)
     handled: set[int] = field(default_factory=set)
+    positions: PagePositions | None = None
 
     @cached_property
     def has_main(self) -> bool:
