@@ -50,12 +50,10 @@ class PagePositions:
 
     def _match_tree(self, root: LexborNode | None) -> bool:
         """Find the place of each node; return whether all texts were found."""
-        cursor, is_unread = 0, False
+        cursor = 0
         for node in [] if root is None else root.traverse(include_text=True):
             start = cursor
-            if node.tag != "-text":
-                is_unread = node.tag in UNREAD_TAGS
-            elif not is_unread:
+            if node.tag == "-text" and (node.parent is None or node.parent.tag not in UNREAD_TAGS):
                 text_range = self._match_text(node.text_content or "", cursor)
                 if text_range is None:
                     return False
@@ -130,8 +128,12 @@ class PagePositions:
         """Return the range of the file; for an element with everything between the texts around it."""
         if not place.is_element:
             return self._source.find_range(place.start, place.end)[:2]
-        start = self._source.find_range(place.start - 1, place.start)[1] if place.start else 0
-        after = self._find_character(place.end)
-        is_last = after == len(self._source.text)
-        end = len(self._source.source) if is_last else self._source.find_range(after, after + 1)[0]
-        return min(start, end), end
+        start, end = 0, len(self._source.source)
+        if place.start:
+            before = self._source.find_range(place.start - 1, place.start)
+            start = before[1] if before[2] else before[0]
+        following = self._find_character(place.end)
+        if following < len(self._source.text):
+            after = self._source.find_range(following, following + 1)
+            end = after[0] if after[2] else after[1]
+        return start, max(start, end)

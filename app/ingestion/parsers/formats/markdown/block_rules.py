@@ -121,11 +121,12 @@ def _read_formula(state: StateBlock, start: int, end: int, silent: bool) -> bool
             return False
         lines.append(_get_line(state, last).strip())
     if not silent:
-        _add_markup(state, f"<p>{escape(' '.join(lines))}</p>", 0)
+        _add_markup(state, f"<p>{escape(' '.join(lines))}</p>", 0, lines=[start, last + 1])
         state.line = last + 1
     return True
 
 
-def _add_markup(state: StateBlock, markup: str, nesting: int) -> None:
+def _add_markup(state: StateBlock, markup: str, nesting: int, *, lines: list[int] | None = None) -> None:
     token = state.push("html_block", "", nesting)  # type: ignore[arg-type]
+    token.map = lines
     token.content = markup + "\n"
