@@ -8,7 +8,11 @@ import pytest
 from harness.running_service import Service, Tenant
 
 PARAGRAPHS = [f"Paragraph {number} explains the rule w{number}e in a few words." for number in range(40)]
-SOURCES = {"rules.txt": ("\r\n\r\n".join(PARAGRAPHS), "text/plain")}
+SOURCES = {
+    "rules.txt": ("\r\n\r\n".join(PARAGRAPHS), "text/plain"),
+    "rules.md": ("\r\n\r\n".join(PARAGRAPHS), "text/markdown"),
+    "rules.html": ("".join(f"<p>{paragraph}</p>\n" for paragraph in PARAGRAPHS), "text/html"),
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +39,9 @@ def list_chunks(tenant: Tenant, kb: str) -> list[dict[str, Any]]:
 
 
 def cut(name: str, item: dict[str, Any]) -> str:
-    return SOURCES[name][0][item["source_start"] : item["source_end"]].replace("\r\n", "\n")
+    return (
+        SOURCES[name][0][item["source_start"] : item["source_end"]].replace("\r\n", "\n").replace("</p>\n<p>", "\n\n")
+    )
 
 
 @pytest.mark.capability("chunk-source-offsets")

@@ -357,7 +357,7 @@ class HtmlReader:
         for number in range(block_count, len(self.blocks)):
             if not self.blocks[number].places.places:
                 self.blocks[number] = self.blocks[number]._replace(places=self._find_places(node))
-        if self._page.positions is not None and not self._text.is_empty:
+        if self._page.positions is not None and self._text.has_parts:
             self._places.append(self._page.positions.find_element(node))
 
     def _find_places(self, *nodes: LexborNode) -> BlockPlaces:

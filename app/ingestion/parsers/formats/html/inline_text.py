@@ -82,6 +82,11 @@ class InlineText:
         return self._parts[-1][-1:] if self._parts else ""
 
     @property
+    def has_parts(self) -> bool:
+        """Whether anything was added since the last block, also white space alone."""
+        return bool(self._parts)
+
+    @property
     def is_empty(self) -> bool:
         """Whether the text has only white space."""
         return not any(part.strip() for part in self._parts)

@@ -24,7 +24,7 @@ _PIECE = re.compile(r"\n|[^\n]+")
 
 @dataclass(slots=True)
 class RenderedMarkdown:
-    """HTML of Markdown with the line of each of its own lines.
+    """HTML of Markdown with the lines of the Markdown that each part comes from.
 
     Attributes:
         markup: The HTML.
