@@ -11,7 +11,8 @@ from app.principal import Principal
 async def restrict_scope(session: Session, principal: Principal, scope: DocumentScope) -> DocumentScope:
     """Remove the ids that the caller's key may not read from the scope of a search.
 
-    A key restricted to a user keeps the id of that user, and the ids of a chat that the user owns.
+    A key restricted to a user keeps the id of that user with its chats, and the ids of a chat without a user that the
+    user owns. If the search names another user, its chat is that user's, so no id is left.
 
     Args:
         session: An open transaction of the tenant.
@@ -19,21 +20,22 @@ async def restrict_scope(session: Session, principal: Principal, scope: Document
         scope: The ids that the search names.
 
     Returns:
-        The scope without the ids of other users and of chats that the user does not own.
+        The scope without the ids of other users and of chats that are not the user's.
     """
     if principal.user_id is None:
         return scope
-    user_id = scope.user_id if scope.user_id == principal.user_id else None
+    if scope.user_id is not None:
+        return scope if scope.user_id == principal.user_id else DocumentScope()
     if scope.chat_id is None or not await _is_chat_owner(session, principal, scope.chat_id):
-        return DocumentScope(user_id)
-    return DocumentScope(user_id, scope.chat_id, scope.agent_id)
+        return DocumentScope()
+    return scope
 
 
 async def claim_scope(session: Session, principal: Principal, scope: DocumentScope) -> None:
     """Check that the caller's key may give this scope to a document.
 
-    A key restricted to a user may use that user's scope and the chats that the user owns. A chat without an owner and
-    without documents becomes the user's chat.
+    A key restricted to a user may use that user's scope, that user's chats, and the chats without a user that the user
+    owns. A chat without a user, an owner and documents gets this user as its owner.
 
     Args:
         session: An open transaction of the tenant.
@@ -45,10 +47,10 @@ async def claim_scope(session: Session, principal: Principal, scope: DocumentSco
     """
     if principal.user_id is None:
         return
-    level = scope.determine_level()
-    if level is ScopeLevel.USER and scope.user_id == principal.user_id:
+    scope.determine_level()
+    if scope.user_id == principal.user_id:
         return
-    if level in (ScopeLevel.CHAT_SHARED, ScopeLevel.CHAT_AGENT) and scope.chat_id is not None:
+    if scope.user_id is None and scope.chat_id is not None:
         params = {"t": principal.tenant_id, "chat": scope.chat_id, "user": principal.user_id}
         if (
             await _is_chat_owner(session, principal, scope.chat_id)
@@ -77,6 +79,7 @@ class NotOwnedByUser(ForbiddenError):
 
 
 async def _is_chat_owner(session: Session, principal: Principal, chat_id: str) -> bool:
+    """Return whether the caller's user owns the chat without a user."""
     params = {"t": principal.tenant_id, "chat": chat_id, "user": principal.user_id}
     return await session.fetch_row(_FIND_OWN_CHAT, params) is not None
 
@@ -84,5 +87,5 @@ async def _is_chat_owner(session: Session, principal: Principal, chat_id: str) -
 _FIND_OWN_CHAT = parse_statement("select 1 from chat where tenant_id = :t and chat_id = :chat and user_id = :user")
 _CLAIM_CHAT = parse_statement("""
 insert into chat (tenant_id, chat_id, user_id) select :t::uuid, :chat::text, :user::text
- where not exists (select from document where tenant_id = :t and chat_id = :chat)
+ where not exists (select from document where tenant_id = :t and user_id is null and chat_id = :chat)
 on conflict do nothing returning 1""")

@@ -27,7 +27,8 @@ class ScopeLevel(StrEnum):
 class DocumentScope:
     """Owner ids of a document or of a search; the combination of ids determines the level.
 
-    With ``shared``, no id is set, and the document is visible to all tenants.
+    A chat has a user or none. Chats of two users, and a chat without a user, may have the same ``chat_id``. With
+    ``shared``, no id is set, and the document is visible to all tenants.
     """
 
     user_id: str | None = None
@@ -61,16 +62,17 @@ class DocumentScope:
                 return ScopeLevel.TENANT
             case (str(), None, None):
                 return ScopeLevel.USER
-            case (None, str(), None):
+            case (_, str(), None):
                 return ScopeLevel.CHAT_SHARED
-            case (None, str(), str()):
+            case (_, str(), str()):
                 return ScopeLevel.CHAT_AGENT
-        raise InvalidInputError(
-            "No scope has this combination of ids. Set user_id, or chat_id, or chat_id and agent_id.", loc=loc
-        )
+        raise InvalidInputError("No scope has this combination of ids. An agent_id needs a chat_id.", loc=loc)
 
     def to_key(self, *, loc: tuple[str, ...] = ("body",)) -> UUID:
-        """Return the key that queries compare. Raises InvalidInputError if no level has this combination of ids."""
+        """Return the key that queries compare. Raises InvalidInputError if no level has this combination of ids.
+
+        The number of ids tells a chat of a user from a chat without one: a chat without a user has no user part.
+        """
         ids = (self.user_id, self.chat_id, self.agent_id)
         return _build_key(self.determine_level(loc=loc), *(scope_id for scope_id in ids if scope_id is not None))
 
@@ -78,15 +80,17 @@ class DocumentScope:
         """Return the keys of all scopes that a search with these ids reads.
 
         Returns:
-            The keys of the shared level and the tenant's level, then a key for each level that the ids name.
+            The keys of the shared level and the tenant's level, then a key for each level that the ids name. With
+            ``user_id`` and ``chat_id``, the chat is that user's, and a chat without a user is not read.
         """
         keys = [_SHARED_KEY] if self.shared else [_SHARED_KEY, _TENANT_KEY]
         if self.user_id is not None:
             keys.append(_build_key(ScopeLevel.USER, self.user_id))
         if self.chat_id is not None:
-            keys.append(_build_key(ScopeLevel.CHAT_SHARED, self.chat_id))
+            chat = [scope_id for scope_id in (self.user_id, self.chat_id) if scope_id is not None]
+            keys.append(_build_key(ScopeLevel.CHAT_SHARED, *chat))
             if self.agent_id is not None:
-                keys.append(_build_key(ScopeLevel.CHAT_AGENT, self.chat_id, self.agent_id))
+                keys.append(_build_key(ScopeLevel.CHAT_AGENT, *chat, self.agent_id))
         return keys
 
 

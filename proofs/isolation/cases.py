@@ -88,6 +88,7 @@ QUERY_BODY = {"query": SECRET}
 SCOPED_SEARCHES = (
     RequestTemplate(json={**QUERY_BODY, "scope": {"user_id": "<user_id>"}}),
     RequestTemplate(json={**QUERY_BODY, "scope": {"chat_id": "<chat_id>", "agent_id": "<agent_id>"}}),
+    RequestTemplate(json={**QUERY_BODY, "scope": {"user_id": "<user_id>", "chat_id": "<chat_id>"}}),
 )
 FILTERED_SEARCH = RequestTemplate(json={**QUERY_BODY, "filter": {"$document_id": "<document>"}})
 ANSWER_BODY = {**QUERY_BODY, "stream": False}
@@ -161,6 +162,7 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(json={**TEXT_BODY, "external_id": "<external_id>"}),
         RequestTemplate(json={**TEXT_BODY, "user_id": "<user_id>"}),
         RequestTemplate(json={**TEXT_BODY, "chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(json={**TEXT_BODY, "user_id": "<user_id>", "chat_id": "<chat_id>"}),
         RequestTemplate(form={"external_id": "<external_id>"}),
     ),
     f"POST {KB}/documents/batch": (
@@ -180,6 +182,7 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(query={"external_id": "<external_id>"}),
         RequestTemplate(query={"user_id": "<user_id>"}),
         RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(query={"user_id": "<user_id>", "chat_id": "<chat_id>"}),
         RequestTemplate(query={"filter": '{"$document_id": "<document>"}'}),
     ),
     f"PATCH {KB}/documents/{{document}}": (
@@ -197,6 +200,7 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(),
         RequestTemplate(query={"user_id": "<user_id>"}),
         RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(query={"user_id": "<user_id>", "chat_id": "<chat_id>"}),
         RequestTemplate(query={"filter": '{"$document_id": "<document>"}'}),
     ),
     f"GET {KB}/entities": (
@@ -205,6 +209,7 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(query={"q": SECRET}),
         RequestTemplate(query={"user_id": "<user_id>"}),
         RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(query={"user_id": "<user_id>", "chat_id": "<chat_id>"}),
     ),
     f"POST {KB}/entities/merge": (RequestTemplate(json={"entities": ["<entity>"], "into": "<entity>"}),),
     f"POST {KB}/entities/split": (
@@ -216,6 +221,7 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(),
         RequestTemplate(query={"user_id": "<user_id>"}),
         RequestTemplate(query={"chat_id": "<chat_id>", "agent_id": "<agent_id>"}),
+        RequestTemplate(query={"user_id": "<user_id>", "chat_id": "<chat_id>"}),
     ),
     f"GET {KB}/documents/{{document}}/graph": (RequestTemplate(),),
     f"GET {KB}/documents/{{document}}/chunks": (RequestTemplate(), RequestTemplate(query={"node": "<node>"})),

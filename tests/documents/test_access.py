@@ -20,12 +20,21 @@ from app.retrieval.types import SearchRequest
 from tests.fixtures.trees import read_tree
 from tests.ingestion.workshop import Workshop
 
-UPLOADS, QUESTIONS = 60, 80
+UPLOADS, QUESTIONS = 110, 120
 USERS, CHATS, AGENTS = ("u1", "u2"), ("c1", "c2", "c3", "u1"), ("a1", "a2")
 WHOLE = "whole"
+# No user owns the first chat. Each user owns a chat, and another user has a chat with its id. A user's chat does not
+# keep another user from owning the chat without a user.
+FIRST_UPLOADS = [
+    (WHOLE, DocumentScope(None, "c1")), ("u1", DocumentScope(None, "c2")), ("u2", DocumentScope("u2", "c2", "a1")),
+    ("u1", DocumentScope("u1", "c3")), ("u2", DocumentScope(None, "c3", "a1")), (WHOLE, DocumentScope("u2", "u1")),
+    ("u1", DocumentScope(None, "u1")), ("u1", DocumentScope("u1", "c1")), ("u2", DocumentScope("u2", "c1")),
+]  # fmt: skip
 SCOPES = [
     DocumentScope(), *(DocumentScope(user) for user in (*USERS, "u3")), *(DocumentScope(None, chat) for chat in CHATS),
     *(DocumentScope(None, chat, agent) for chat in CHATS for agent in AGENTS),
+    # Chats of users with the ids of chats without a user.
+    *(DocumentScope(user, chat, agent) for user in (*USERS, "u3") for chat in CHATS[:3] for agent in (None, AGENTS[0])),
 ]  # fmt: skip
 
 
@@ -43,16 +52,20 @@ class AccessModel:
         """Return whether a key may add to a scope: its user's level, its chats, and empty chats, which it then owns."""
         if key == WHOLE:
             return True
-        if scope.chat_id is None:
+        if scope.chat_id is None or scope.user_id is not None:
             return scope.user_id == key
-        if scope.chat_id not in self.owners and all(one.chat_id != scope.chat_id for one in self.documents.values()):
+        if scope.chat_id not in self.owners and all(
+            (one.user_id, one.chat_id) != (None, scope.chat_id) for one in self.documents.values()
+        ):
             self.owners[scope.chat_id] = key
         return self.owners.get(scope.chat_id) == key
 
     def may_read(self, key: str, scope: DocumentScope) -> bool:
         if key == WHOLE or scope == DocumentScope():
             return True
-        return scope.user_id == key if scope.chat_id is None else self.owners.get(scope.chat_id) == key
+        if scope.chat_id is None or scope.user_id is not None:
+            return scope.user_id == key
+        return self.owners.get(scope.chat_id) == key
 
     def readable(self, key: str) -> set[UUID]:
         return {document for document, scope in self.documents.items() if self.may_read(key, scope)}
@@ -71,8 +84,8 @@ async def house(workshop: Workshop) -> AccessModel:
     house, rng, refused = AccessModel({WHOLE: whole, **users}), random.Random(3), 0
     for number in range(UPLOADS):
         key, scope = rng.choice([WHOLE, *USERS, *USERS]), rng.choice(SCOPES)
-        if number == 0:
-            key, scope = WHOLE, DocumentScope(None, CHATS[0])  # so no user owns this chat
+        if number < len(FIRST_UPLOADS):
+            key, scope = FIRST_UPLOADS[number]
         upload = house.keys[key].uploads.upload_text(
             "default", f"lantern {number}", DocumentFields(scope=scope), media_type="text/plain"
         )
@@ -97,8 +110,8 @@ async def test_user_keys_search_sees_only_visible_documents(house: AccessModel) 
         named = {
             DocumentScope(),
             DocumentScope(asked.user_id),
-            DocumentScope(None, asked.chat_id),
-            DocumentScope(None, asked.chat_id, asked.agent_id),
+            DocumentScope(asked.user_id, asked.chat_id),
+            DocumentScope(asked.user_id, asked.chat_id, asked.agent_id),
         }
         expected = {one for one in house.readable(key) if house.documents[one] in named}
         for strategy in ("dense", "lexical"):
@@ -150,7 +163,11 @@ async def test_user_keys_change_only_visible_documents(house: AccessModel, key: 
             else:
                 with pytest.raises(expected):
                     await change
-    mine = next(one for one, scope in house.documents.items() if house.owners.get(scope.chat_id or "") == key)
+    mine = next(
+        one
+        for one, scope in house.documents.items()
+        if scope.user_id is None and house.owners.get(scope.chat_id or "") == key
+    )
     for scope in (DocumentScope(), DocumentScope("u3"), DocumentScope(None, "c9")):
         with pytest.raises((ForbiddenError, InvalidInputError)):
             await services.documents.update("default", mine, {"scope": scope})

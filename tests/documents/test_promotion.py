@@ -23,10 +23,27 @@ AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT = (
     DocumentScope(None, "c", "b"),
     DocumentScope(None, "d", "a"),
 )
-SCOPES = (TENANT, USER, OTHER_USER, CHAT, OTHER_CHAT, AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT)
+# Chats of users, with the same ids as chats without a user.
+USER_CHAT, CHAT_OF_OTHER_USER, OTHER_CHAT_OF_USER = (
+    DocumentScope("u", "c"),
+    DocumentScope("v", "c"),
+    DocumentScope("u", "d"),
+)
+USER_AGENT, OTHER_AGENT_OF_USER, AGENT_OF_OTHER_USER = (
+    DocumentScope("u", "c", "a"),
+    DocumentScope("u", "c", "b"),
+    DocumentScope("v", "c", "a"),
+)
+SCOPES = (
+    TENANT, USER, OTHER_USER, CHAT, OTHER_CHAT, AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT,
+    USER_CHAT, CHAT_OF_OTHER_USER, OTHER_CHAT_OF_USER, USER_AGENT, OTHER_AGENT_OF_USER, AGENT_OF_OTHER_USER,
+)  # fmt: skip
 UPWARDS = {
     (AGENT, CHAT), (OTHER_AGENT, CHAT), (AGENT_OF_OTHER_CHAT, OTHER_CHAT),
     *product((AGENT, OTHER_AGENT, AGENT_OF_OTHER_CHAT, CHAT, OTHER_CHAT), (USER, OTHER_USER)),
+    (USER_AGENT, USER_CHAT), (OTHER_AGENT_OF_USER, USER_CHAT), (AGENT_OF_OTHER_USER, CHAT_OF_OTHER_USER),
+    *product((USER_AGENT, OTHER_AGENT_OF_USER, USER_CHAT, OTHER_CHAT_OF_USER), (USER,)),
+    *product((AGENT_OF_OTHER_USER, CHAT_OF_OTHER_USER), (OTHER_USER,)),
     *product(set(SCOPES) - {TENANT}, (TENANT,)),
 }  # fmt: skip
 WORDS = " ".join(f"word{number}" for number in range(400))

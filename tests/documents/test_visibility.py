@@ -24,7 +24,7 @@ from app.principal import Principal, Role
 from app.retrieval.types import SearchRequest
 from tests.ingestion.workshop import Workshop, open_workshop
 
-DOCUMENTS, MOVES, QUESTIONS = 70, 110, 80
+DOCUMENTS, MOVES, QUESTIONS = 110, 150, 100
 KNOWLEDGE_BASES = ("default", "second")
 OPERATOR = "operator"
 # No tenant has a knowledge base of the last name.
@@ -61,17 +61,21 @@ class Modelled:
         return self.tenant in (tenant, OPERATOR) and self.kb == kb
 
     def visible(self, *, user: str | None, chat: str | None, agent: str | None) -> bool:
-        """Return whether a reader names every id of the document; an agent is only named together with its chat."""
-        return all(
-            own is None or own == asked for own, asked in ((self.user, user), (self.chat, chat), (self.agent, agent))
-        )
+        """Return whether a reader names the document's scope: a chat with its user, or without one if it has none; an
+        agent only together with its chat.
+        """
+        if self.chat is not None:
+            return (self.user, self.chat) == (user, chat) and self.agent in (None, agent)
+        return self.user in (None, user)
 
     def moved(self, user: str | None, chat: str | None) -> "Modelled | None":
         """Return the document after a move, or None if the move does not lead up."""
         there = replace(self, user=user, chat=chat, agent=None)
         if (there.user, there.chat, there.agent) == (self.user, self.chat, self.agent):
             return self
-        if LADDER.index(there.level) <= LADDER.index(self.level) or (chat and chat != self.chat):
+        if LADDER.index(there.level) <= LADDER.index(self.level) or (chat and (user, chat) != (self.user, self.chat)):
+            return None
+        if there.level == "user" and self.user not in (None, user):
             return None
         return there
 
@@ -102,6 +106,7 @@ def random_document(rng: random.Random) -> Modelled:
     user, chat, agent = rng.choice(
         [(None, None, None), (rng.choice(USERS), None, None), (None, rng.choice(CHATS), None)]
         + [(None, rng.choice(CHATS), rng.choice(AGENTS))] * 2
+        + [(rng.choice(USERS), rng.choice(CHATS), agent) for agent in (None, rng.choice(AGENTS))] * 2
     )
     return Modelled(
         rng.choice(TENANTS), rng.choice(KNOWLEDGE_BASES), user, chat, agent, rng.random() < 0.3, rng.random() < 0.2
@@ -266,7 +271,8 @@ async def test_promotion_embeds_nothing_again(world: TwoTenants) -> None:
     for _ in range(MOVES):
         key = rng.choice(sorted(world.documents))
         model = world.documents[key]
-        user, chat = rng.choice([(None, None), (rng.choice(USERS), None), (None, rng.choice(CHATS))])
+        own_chats = [(model.user, model.chat), (rng.choice(USERS), model.chat)] if model.chat else []
+        user, chat = rng.choice([(None, None), (rng.choice(USERS), None), (None, rng.choice(CHATS)), *own_chats])
         wanted = model.moved(user, chat)
         update = world.services[model.tenant].documents.update(model.kb, key, {"scope": DocumentScope(user, chat)})
         if model.expired or wanted is None:

@@ -85,8 +85,8 @@ class ApiKeyUse(TenantOwnedMixin, Base):
 
 
 class Chat(CreatedAtMixin, TenantOwnedMixin, Base):
-    """Owner of a chat: the user whose restricted key uploaded its first document. A chat has no row if a key without a
-    user uploaded its first document.
+    """Owner of a chat without a user: the user whose restricted key uploaded its first document. A chat has no row if a
+    key without a user uploaded its first document, or if its documents name their user.
     """
 
     __tablename__ = "chat"

@@ -114,7 +114,8 @@ class DocumentCatalogRepository:
 
         Args:
             allowed_kb_ids: Only documents in these knowledge bases are listed. None allows all of them.
-            reader: The user whose documents are listed in addition to the tenant's. None adds no documents.
+            reader: The user whose documents, outside of chats, are listed in addition to the tenant's. None adds no
+                documents.
             before: Id of the last document of the previous page. None begins with the newest document.
             limit: The maximum number of documents.
 
@@ -122,7 +123,8 @@ class DocumentCatalogRepository:
             Pairs of document and knowledge base name.
         """
         is_public = DocumentRow.scope_level.in_((ScopeLevel.SHARED, ScopeLevel.TENANT))
-        is_visible = is_public if reader is None else or_(is_public, DocumentRow.user_id == reader)
+        is_own = and_(DocumentRow.scope_level == ScopeLevel.USER, DocumentRow.user_id == reader)
+        is_visible = is_public if reader is None else or_(is_public, is_own)
         query = apply_filters(select(DocumentRow, KnowledgeBaseRow.name), DocumentRowFilters()).where(
             DocumentRow.tenant_id == self.tenant_id, DocumentRow.live_version.is_not(None), is_visible
         )

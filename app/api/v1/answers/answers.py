@@ -70,7 +70,7 @@ class AnswerOptions(StrictRequestModel):
     session_id: ScopeId | None = Field(
         None,
         description="Id of the chat, 1 to 256 characters. If the binding has `session_scope`, documents of this chat "
-        "are searched too.",
+        "are searched too. With `scope.user_id`, the chat is that user's.",
         examples=[example_values.CHAT_ID],
     )
 

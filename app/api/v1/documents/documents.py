@@ -217,10 +217,18 @@ async def list_documents(
         ),
     ] = None,
     user_id: Annotated[
-        ScopeId | None, Query(description="Only documents of this user.", examples=[example_values.USER_ID])
+        ScopeId | None,
+        Query(
+            description="Only documents of this user. With `chat_id`, only those of this user's chat.",
+            examples=[example_values.USER_ID],
+        ),
     ] = None,
     chat_id: Annotated[
-        ScopeId | None, Query(description="Only documents of this chat.", examples=[example_values.CHAT_ID])
+        ScopeId | None,
+        Query(
+            description="Only documents of this chat. Without `user_id`, the chat belongs to no user.",
+            examples=[example_values.CHAT_ID],
+        ),
     ] = None,
     agent_id: Annotated[
         ScopeId | None,

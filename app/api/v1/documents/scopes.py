@@ -18,7 +18,10 @@ class ScopeOut(BaseModel):
         "agent in a chat).",
         examples=["tenant"],
     )
-    user_id: str | None = Field(description="User of the level `user`; else null.", examples=[None])
+    user_id: str | None = Field(
+        description="User of the level `user`, or the user to whom the chat belongs. Null if there is none.",
+        examples=[None],
+    )
     chat_id: str | None = Field(
         description="Chat of the levels `chat_shared` and `chat_agent`; else null.", examples=[None]
     )
@@ -31,7 +34,8 @@ class ScopePromotionRequest(StrictRequestModel):
     level: Literal["tenant", "user", "chat_shared"] = Field(description="Level to promote to.", examples=["user"])
     user_id: ScopeId | None = Field(
         None,
-        description="User of the level `user`, 1 to 256 characters; not with other levels.",
+        description="User of the level `user`, 1 to 256 characters. With the level `chat_shared`, the user to whom the "
+        "chat of the document belongs. Not with the level `tenant`.",
         examples=[example_values.USER_ID],
     )
     chat_id: ScopeId | None = Field(
@@ -42,9 +46,14 @@ class ScopePromotionRequest(StrictRequestModel):
 
     @model_validator(mode="after")
     def _check_ids(self) -> Self:
-        needed = {"tenant": [], "user": ["user_id"], "chat_shared": ["chat_id"]}[self.level]
-        if needed != [name for name in ("user_id", "chat_id") if getattr(self, name) is not None]:
-            raise ValueError(f"the level {self.level} takes {needed[0] if needed else 'no id'}")
+        has_user, has_chat = self.user_id is not None, self.chat_id is not None
+        match self.level:
+            case "tenant" if has_user or has_chat:
+                raise ValueError("the level tenant takes no id")
+            case "user" if not has_user or has_chat:
+                raise ValueError("the level user takes user_id")
+            case "chat_shared" if not has_chat:
+                raise ValueError("the level chat_shared takes chat_id, and user_id if the chat belongs to a user")
         return self
 
     def to_scope(self) -> DocumentScope:
@@ -54,10 +63,18 @@ class ScopePromotionRequest(StrictRequestModel):
 
 def parse_chunk_scope(
     user_id: Annotated[
-        ScopeId | None, Query(description="Only chunks of this user.", examples=[example_values.USER_ID])
+        ScopeId | None,
+        Query(
+            description="Only chunks of this user. With `chat_id`, only those of this user's chat.",
+            examples=[example_values.USER_ID],
+        ),
     ] = None,
     chat_id: Annotated[
-        ScopeId | None, Query(description="Only chunks of this chat.", examples=[example_values.CHAT_ID])
+        ScopeId | None,
+        Query(
+            description="Only chunks of this chat. Without `user_id`, the chat belongs to no user.",
+            examples=[example_values.CHAT_ID],
+        ),
     ] = None,
     agent_id: Annotated[
         ScopeId | None,

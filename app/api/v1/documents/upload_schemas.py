@@ -67,12 +67,14 @@ class DocumentFieldsRequest(LargeRequestModel):
     )
     user_id: ScopeId | None = Field(
         None,
-        description="Make the document visible to this user only, 1 to 256 characters.",
+        description="Make the document visible to this user only, 1 to 256 characters. With `chat_id`, the chat "
+        "belongs to this user, and the document is visible in this user's chat only.",
         examples=[example_values.USER_ID],
     )
     chat_id: ScopeId | None = Field(
         None,
-        description="Make the document visible in this chat only, 1 to 256 characters.",
+        description="Make the document visible in this chat only, 1 to 256 characters. Without `user_id`, the chat "
+        "belongs to no user. Chats of several users may have the same id.",
         examples=[example_values.CHAT_ID],
     )
     agent_id: ScopeId | None = Field(

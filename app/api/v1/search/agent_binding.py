@@ -85,7 +85,10 @@ def _combine_filters(
 
 
 def _open_session(scope: DocumentScope, binding: BoundAgent, session_id: str | None) -> DocumentScope:
-    """Return the scope of the request with the chat of the session, if the binding allows it and no chat is named."""
+    """Return the scope of the request with the chat of the session, if the binding allows it and no chat is named.
+
+    If the scope has a user, the chat is that user's.
+    """
     if scope.chat_id is not None or not session_id or not binding.settings.session_scope:
         return scope
     return replace(scope, chat_id=session_id, agent_id=binding.agent_id)

@@ -19,7 +19,7 @@ from app.api.http.search_quota import search_with_quota
 from app.api.v1.search.agent_binding import DEFAULT_TOP_K, apply_binding, cut_snippet, format_snippet
 from app.api.v1.search.messages import ROLES, extract_texts
 from app.bootstrap import TenantServices
-from app.documents.scopes import MAX_SCOPE_ID_LENGTH
+from app.documents.scopes import MAX_SCOPE_ID_LENGTH, DocumentScope
 from app.retrieval.conversation import ASKING_ROLES, list_newest_positions
 from app.retrieval.quota import require_complete
 from app.retrieval.repeated_texts import REPEATING_ROLES
@@ -129,11 +129,17 @@ class AgentSearchRequest(BaseModel):
     session_id: str | None = Field(
         None,
         description="Id of the chat. If the binding has `session_scope`, documents of this chat are searched too. "
-        "A value that cannot be an id counts as null.",
+        "Without `user_id`, the chat belongs to no user. A value that cannot be an id counts as null.",
         examples=[example_values.CHAT_ID],
     )
+    user_id: str | None = Field(
+        None,
+        description="Id of the user to whom the chat belongs. If the binding has `session_scope`, documents of this "
+        "user are searched too. A value that cannot be an id counts as null.",
+        examples=[None],
+    )
 
-    @field_validator("agent_id", "session_id", mode="before")
+    @field_validator("agent_id", "session_id", "user_id", mode="before")
     @classmethod
     def _normalize_id(cls, value: Any) -> str | None:
         if not isinstance(value, str) or not 0 < len(value) <= MAX_SCOPE_ID_LENGTH or "\0" in value:
@@ -188,6 +194,8 @@ async def _search_snippets(
         request = replace(request, top_k=body.top_k or DEFAULT_TOP_K)
     else:
         settings = binding.settings
+        if settings.session_scope:
+            request = replace(request, scope=DocumentScope(body.user_id))
         request = apply_binding(request, binding, tenant.principal, session_id=body.session_id)
         request = replace(
             request,

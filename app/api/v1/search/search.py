@@ -37,11 +37,14 @@ class SearchScopeRequest(StrictRequestModel, frozen=True):
     user_id: ScopeId | None = Field(
         None,
         description="Include documents of this user, 1 to 256 characters. With a key that is restricted to a user, "
-        "the id of another user is ignored.",
+        "the ids have no effect if they name another user.",
         examples=[example_values.USER_ID],
     )
     chat_id: ScopeId | None = Field(
-        None, description="Include documents of this chat, 1 to 256 characters.", examples=[example_values.CHAT_ID]
+        None,
+        description="Include documents of this chat, 1 to 256 characters. With `user_id`, the chat is that user's; "
+        "without it, the chat belongs to no user.",
+        examples=[example_values.CHAT_ID],
     )
     agent_id: ScopeId | None = Field(
         None,
