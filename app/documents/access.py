@@ -11,8 +11,8 @@ from app.principal import Principal
 async def restrict_scope(session: Session, principal: Principal, scope: DocumentScope) -> DocumentScope:
     """Remove the ids that the caller's key may not read from the scope of a search.
 
-    A key restricted to a user keeps the id of that user with its chats, and the ids of a chat without a user that the
-    user owns. If the search names another user, its chat is that user's, so no id is left.
+    A key restricted to a user keeps the id of that user, and the ids of that user's chats. It also keeps the ids of a
+    chat without a user that the user owns. If the search names another user, no id is left.
 
     Args:
         session: An open transaction of the tenant.

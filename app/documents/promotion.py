@@ -25,13 +25,13 @@ def promote_document(document: DocumentRow, scope: DocumentScope) -> bool:
         scope: The new scope.
 
     Returns:
-        document.user_id not in (None, scope.user_id) if the document has this scope already.
+        False if the document has this scope already.
 
     Raises:
         InvalidInputError: The new scope is not wider than the present scope.
     """
     if scope.to_key(loc=("body", "scope")) == document.scope_key:
-        return document.user_id not in (None, scope.user_id)
+        return False
     current_level, new_level = ScopeLevel(document.scope_level), scope.determine_level()
     if current_level not in _PROMOTION_ORDER[: _PROMOTION_ORDER.index(new_level)]:
         raise InvalidInputError(

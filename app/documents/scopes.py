@@ -71,7 +71,7 @@ class DocumentScope:
     def to_key(self, *, loc: tuple[str, ...] = ("body",)) -> UUID:
         """Return the key that queries compare. Raises InvalidInputError if no level has this combination of ids.
 
-        The number of ids tells a chat of a user from a chat without one: a chat without a user has no user part.
+        The key of a chat without a user has one id fewer than the key of a user's chat.
         """
         ids = (self.user_id, self.chat_id, self.agent_id)
         return _build_key(self.determine_level(loc=loc), *(scope_id for scope_id in ids if scope_id is not None))

@@ -114,7 +114,7 @@ def test_batch_upload_fields_apply_to_every_file(tenant: Tenant) -> None:
         {"colour": "red"},
         {"metadata": "["},
         {"expires_at": "2020-01-01T00:00:00Z"},
-        {"user_id": "u", "chat_id": "c"},
+        {"user_id": "u", "agent_id": "a"},
     ],
     ids=lambda fields: next(iter(fields)),
 )

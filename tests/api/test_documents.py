@@ -56,7 +56,7 @@ def test_document_list_filters_narrow_documents(library: Tenant, query: dict[str
 
 
 def test_invalid_scope_ids_are_422_with_location(library: Tenant) -> None:
-    ids = {"user_id": "u", "chat_id": "c"}
+    ids = {"user_id": "u", "agent_id": "a"}
     listing = library.admin.get(DOCUMENTS, params=ids)
     text = library.admin.post(DOCUMENTS, json={"text": "Whose?", **ids})
     file = library.admin.post(DOCUMENTS, files={"file": ("a.txt", b"Whose?")}, data=ids)

@@ -23,7 +23,11 @@ def shelf(service: Service) -> Tenant:
     tenant.upload(SAMPLES / "handbook.pdf")
     tenant.upload(SAMPLES / "product-tour.pptx")
     tenant.add_text("Zeppelins float over the tenant.", kb="faq", title="Airships", source_uri="https://a.example/z")
-    for scope in ({"user_id": "u"}, {"chat_id": "c"}, {"chat_id": "c", "agent_id": "a"}):
+    in_chat = {"chat_id": "c", "agent_id": "a"}
+    for scope in (
+        *({"user_id": "u"}, {"chat_id": "c"}, in_chat, {"user_id": "u", "chat_id": "c"}, {"user_id": "u", **in_chat}),
+        {"user_id": "v", "chat_id": "c"},
+    ):
         tenant.add_text(f"Zeppelins float over {'-'.join(scope)}.", kb="faq", **scope)
     return tenant
 
@@ -90,10 +94,16 @@ def test_search_citations_name_pages_and_slides(shelf: Tenant) -> None:
     [
         ({}, {"tenant"}),
         ({"user_id": "u"}, {"tenant", "user_id"}),
-        ({"user_id": "v"}, {"tenant"}),
+        ({"user_id": "w"}, {"tenant"}),
+        ({"user_id": "u", "chat_id": "c"}, {"tenant", "user_id", "user_id-chat_id"}),
+        ({"user_id": "v", "chat_id": "c"}, {"tenant", "user_id-chat_id"}),
+        ({"user_id": "w", "chat_id": "c"}, {"tenant"}),
         ({"chat_id": "c"}, {"tenant", "chat_id"}),
         ({"chat_id": "c", "agent_id": "a"}, {"tenant", "chat_id", "chat_id-agent_id"}),
-        ({"user_id": "u", "chat_id": "c", "agent_id": "a"}, {"tenant", "user_id", "chat_id", "chat_id-agent_id"}),
+        (
+            {"user_id": "u", "chat_id": "c", "agent_id": "a"},
+            {"tenant", "user_id", "user_id-chat_id", "user_id-chat_id-agent_id"},
+        ),
     ],
 )
 def test_search_sees_named_scopes(shelf: Tenant, scope: dict[str, str], seen: set[str]) -> None:

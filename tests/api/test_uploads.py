@@ -246,7 +246,7 @@ BAD_FILES: dict[str, Bad] = {
     "a time that is none": wrong_fields({"source_created_at": "yesterday"}),
     "an unknown encoding": wrong_fields({"encoding": "utf-99"}),
     "an encoding that is none": wrong_fields({"encoding": "hex"}),
-    "a scope that is none": wrong_fields({"user_id": "u", "chat_id": "c"}),
+    "a scope that is none": wrong_fields({"user_id": "u", "agent_id": "a"}),
     "a title with a NUL": wrong_fields({"title": "a\0b"}),
     "a field that is not UTF-8": wrong_fields({"title": b"\xff\xfe"}),
     "a field of 100 KB": ({**named("notes.md"), "data": {"title": "x" * 100_000}}, 413, "too_large"),

@@ -61,8 +61,8 @@ class Modelled:
         return self.tenant in (tenant, OPERATOR) and self.kb == kb
 
     def visible(self, *, user: str | None, chat: str | None, agent: str | None) -> bool:
-        """Return whether a reader names the document's scope: a chat with its user, or without one if it has none; an
-        agent only together with its chat.
+        """Return whether a reader names the document's scope. A chat is named with its user, or without one if it has
+        none. An agent is only named together with its chat.
         """
         if self.chat is not None:
             return (self.user, self.chat) == (user, chat) and self.agent in (None, agent)
@@ -103,11 +103,12 @@ def random_document(rng: random.Random) -> Modelled:
     if rng.random() < 0.25:
         kb = rng.choice(SHARED_BASES)
         return Modelled(OPERATOR, kb, None, None, None, rng.random() < 0.3, rng.random() < 0.2)
-    user, chat, agent = rng.choice(
-        [(None, None, None), (rng.choice(USERS), None, None), (None, rng.choice(CHATS), None)]
-        + [(None, rng.choice(CHATS), rng.choice(AGENTS))] * 2
-        + [(rng.choice(USERS), rng.choice(CHATS), agent) for agent in (None, rng.choice(AGENTS))] * 2
-    )
+    choices: list[tuple[str | None, str | None, str | None]] = [
+        (None, None, None), (rng.choice(USERS), None, None), (None, rng.choice(CHATS), None),
+        *[(None, rng.choice(CHATS), rng.choice(AGENTS))] * 2,
+        *[(rng.choice(USERS), rng.choice(CHATS), agent) for agent in (None, rng.choice(AGENTS))] * 2,
+    ]  # fmt: skip
+    user, chat, agent = rng.choice(choices)
     return Modelled(
         rng.choice(TENANTS), rng.choice(KNOWLEDGE_BASES), user, chat, agent, rng.random() < 0.3, rng.random() < 0.2
     )

@@ -30,6 +30,9 @@ LEVELS: list[dict[str, str]] = [
     {"chat_id": "c1", "agent_id": "a1"},
     {"chat_id": "c1", "agent_id": "a2"},
     {"chat_id": "c2", "agent_id": "a1"},
+    {"user_id": "u1", "chat_id": "c1"},
+    {"user_id": "u2", "chat_id": "c1"},
+    {"user_id": "u1", "chat_id": "c1", "agent_id": "a1"},
 ]
 
 
@@ -43,8 +46,10 @@ class SentDocument:
 
     def visible_to(self, asked: dict[str, str]) -> bool:
         """Return whether a search that names these ids may see the document: each of the document's ids has to be
-        named.
+        named. The document of a chat without a user needs a search without a user.
         """
+        if "chat_id" in self.scope and self.scope.get("user_id") != asked.get("user_id"):
+            return False
         return all(asked.get(name) == value for name, value in self.scope.items())
 
 

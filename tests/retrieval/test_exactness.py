@@ -33,7 +33,13 @@ FILTERS: list[tuple[dict[str, Any] | None, Callable[[dict[str, Any]], bool]]] = 
     ({"not": {"odd": True}}, lambda metadata: not metadata["odd"]),
     ({"missing": {"exists": True}}, lambda metadata: False),
 ]
-SCOPES: list[dict[str, str]] = [{}, {"user_id": "u1"}, {"chat_id": "c1"}, EVERYTHING]
+SCOPES: list[dict[str, str]] = [
+    {},
+    {"user_id": "u1"},
+    {"chat_id": "c1"},
+    {"user_id": "u1", "chat_id": "c1"},
+    EVERYTHING,
+]
 
 
 def stored_vectors(corpus: Corpus) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:

@@ -30,6 +30,8 @@ def source(service: Service) -> Tenant:
         tenant.add_text(text, kb="birds", title=name.title(), metadata={"name": name, "legs": 2})
     tenant.add_text("Only Ada may read that the owl hoots.", kb="birds", user_id="ada")
     tenant.add_text("In this chat the agent knows the kestrel hovers.", kb="birds", chat_id="c", agent_id="a")
+    for user in ("ada", "bob"):
+        tenant.add_text("In the user's chat the agent knows the heron wades.", kb="birds", user_id=user, chat_id="c")
     chunks = [{"text": f"A ready chunk, number {n}, about pelicans.", "metadata": {"n": n}} for n in range(3)]
     body = {"chunks": [*chunks, {"text": "A chunk with a page.", "page": 3, "section_titles": ["One", "Two"]}]}
     reply = tenant.admin.post("/v1/knowledge-bases/birds/documents", params={"wait": 60}, json=body)

@@ -206,7 +206,7 @@ def with_many_terms() -> bytes:
         (lambda: with_identity(dimensions=8), 409, "archive_mismatch"),
         (lambda: with_identity(analyzer="german-v2"), 409, "archive_mismatch"),
         (lambda: build_archive(head=build_manifest(identity={})), 409, "archive_mismatch"),
-        (lambda: with_facts(user_id="u", chat_id="c"), 422, "invalid"),
+        (lambda: with_facts(user_id="u", agent_id="a"), 422, "invalid"),
         (lambda: with_many_terms(), 413, "too_large"),
     ],
     ids=[

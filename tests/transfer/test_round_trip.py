@@ -79,7 +79,7 @@ def target(service: Service, archive: bytes) -> Tenant:
     tenant = new_copy(service, archive)
     reply = take(tenant, "copied", archive)
     assert reply.status_code == 200, reply.text
-    assert reply.json() | {"chunks": 0} == {"documents": 12, "chunks": 0, "existing": 0, "conflicts": 0}
+    assert reply.json() | {"chunks": 0} == {"documents": 14, "chunks": 0, "existing": 0, "conflicts": 0}
     return tenant
 
 
@@ -137,7 +137,7 @@ def test_archive_is_verified_by_sha256sum(archive: bytes, tmp_path: Path) -> Non
 @pytest.mark.capability("transfer-again")
 def test_importing_again_changes_nothing(target: Tenant, archive: bytes) -> None:
     before = documents(target.admin, "copied")
-    assert take(target, "copied", archive).json() == {"documents": 0, "chunks": 0, "existing": 12, "conflicts": 0}
+    assert take(target, "copied", archive).json() == {"documents": 0, "chunks": 0, "existing": 14, "conflicts": 0}
     assert documents(target.admin, "copied") == before
 
 
@@ -145,7 +145,7 @@ def test_import_leaves_existing_document_with_other_bytes(service: Service, arch
     tenant = new_copy(service, archive)
     tenant.add_text("My own notes.", kb="copied", external_id="notes.md")
     reply = take(tenant, "copied", archive)
-    assert reply.json() | {"chunks": 0} == {"documents": 11, "chunks": 0, "existing": 0, "conflicts": 1}
+    assert reply.json() | {"chunks": 0} == {"documents": 13, "chunks": 0, "existing": 0, "conflicts": 1}
     (own,) = found(tenant.admin, "copied", {"query": "My own notes.", "top_k": 1})
     assert own["text"] == "My own notes."
 
