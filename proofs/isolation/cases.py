@@ -94,7 +94,11 @@ FILTERED_SEARCH = RequestTemplate(json={**QUERY_BODY, "filter": {"$document_id":
 ANSWER_BODY = {**QUERY_BODY, "stream": False}
 CONVERSATION = {"messages": [{"role": "customer", "content": SECRET}]}
 AGENT_FIELDS = {"agent_id": "<agent_id>", "session_id": "<chat_id>"}
-AGENT_CONVERSATION = {**CONVERSATION, **AGENT_FIELDS}
+AGENT_SEARCHES = (
+    RequestTemplate(json=CONVERSATION),
+    RequestTemplate(json={**CONVERSATION, **AGENT_FIELDS}),
+    RequestTemplate(json={**CONVERSATION, **AGENT_FIELDS, "user_id": "<user_id>"}),
+)
 ANSWER_TEMPLATES = tuple(
     RequestTemplate(json={**ANSWER_BODY, **template.json})
     for template in (
@@ -256,8 +260,8 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(json={"text": "A text.", "knowledge_base": "<kb>"}),
         RequestTemplate(form={"knowledge_base": "<kb>"}),
     ),
-    f"POST {KB}/agent-search": (RequestTemplate(json=CONVERSATION), RequestTemplate(json=AGENT_CONVERSATION)),
-    "POST /v1/agent-search": (RequestTemplate(json=CONVERSATION), RequestTemplate(json=AGENT_CONVERSATION)),
+    f"POST {KB}/agent-search": AGENT_SEARCHES,
+    "POST /v1/agent-search": AGENT_SEARCHES,
     "POST /v1/webhooks": (RequestTemplate(json={"url": "http://127.0.0.1:9/", "events": ["quota.near"]}),),
     "PATCH /v1/webhooks/{webhook}": (RequestTemplate(json={"description": "renamed"}),),
     "POST /v1/webhooks/{webhook}/rotate": (RequestTemplate(), RequestTemplate(json={"overlap_seconds": 60})),

@@ -100,11 +100,13 @@ def _add_entities(tenant: Tenant, name: str, ids: dict[str, str], wanted: set[st
 
 
 def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) -> None:
-    """Add a text of a user, a text of a chat, and an agent with session scope."""
+    """Add a text of a user, texts of chats with and without a user, and an agent with session scope."""
     if "user_id" in wanted:
         tenant.add_text(text, kb=kb, user_id=ids["user_id"])
     if "chat_id" in wanted:
         tenant.add_text(text, kb=kb, chat_id=ids["chat_id"], agent_id=ids["agent_id"])
+    if {"user_id", "chat_id"} <= wanted:
+        tenant.add_text(text, kb=kb, user_id=ids["user_id"], chat_id=ids["chat_id"])
     if "agent_id" in wanted:
         binding = {"knowledge_bases": [kb], "session_scope": True}
         tenant.admin.put(f"/v1/agents/{ids['agent_id']}", json=binding).raise_for_status()

@@ -10,6 +10,7 @@ from harness.running_service import Service, Tenant
 from tests.api.problems import assert_problem
 
 DOCUMENTS = "/v1/knowledge-bases/default/documents"
+IDS = ("user_id", "chat_id", "agent_id")
 CHAT = {"chat_id": "c"}
 AGENT = {**CHAT, "agent_id": "agt"}
 # Each document and its scope. All have the same text and external id: identity is within the scope.
@@ -40,6 +41,11 @@ VISIBLE: list[tuple[dict[str, str], set[str]]] = [
 ]
 
 
+def describe(value: dict[str, str] | set[str]) -> str:
+    """Return the id of a test, in the same order in each process."""
+    return ",".join(sorted(value) if isinstance(value, set) else value.values()) or "none"
+
+
 def add_documents(tenant: Tenant) -> dict[str, str]:
     """Upload a document to each scope, and return the names by document id."""
     names = {}
@@ -49,9 +55,6 @@ def add_documents(tenant: Tenant) -> dict[str, str]:
         names[made["id"]] = name
     assert len(names) == len(SCOPES)
     return names
-
-
-IDS = ("user_id", "chat_id", "agent_id")
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +77,7 @@ def list_names(client: httpx2.Client, path: str = DOCUMENTS, **query: str) -> se
     return {item["title"] if path == DOCUMENTS else item["document"]["id"] for item in items}
 
 
-@pytest.mark.parametrize(("scope", "visible"), VISIBLE, ids=str)
+@pytest.mark.parametrize(("scope", "visible"), VISIBLE, ids=describe)
 @pytest.mark.parametrize("strategy", ["dense", "lexical", "hybrid", "graph_rag"])
 def test_search_sees_only_named_chat(
     chats: tuple[Tenant, dict[str, str]], strategy: str, scope: dict[str, str], visible: set[str]
@@ -123,7 +126,7 @@ def test_owner_of_chat_without_user_reads_no_chat_of_another_user(tenant: Tenant
     assert search(ada, scope={"user_id": "ada", **CHAT}) == {"ada's"}
 
 
-@pytest.mark.parametrize(("scope", "visible"), VISIBLE[1:9], ids=str)
+@pytest.mark.parametrize(("scope", "visible"), VISIBLE[1:9], ids=describe)
 def test_agent_search_sees_only_session_of_user(
     chats: tuple[Tenant, dict[str, str]], scope: dict[str, str], visible: set[str]
 ) -> None:
