@@ -163,7 +163,7 @@ def test_document_moves_only_within_its_user(tenant: Tenant) -> None:
         assert search(tenant.admin, scope={"user_id": "bob", **CHAT}) == ({"moved"} if len(scope) == 1 else set())
 
 
-def test_deletion_in_one_chat_keeps_chats_of_others(tenant: Tenant) -> None:
+def test_deletion_by_restricted_key_leaves_chats_of_others(tenant: Tenant) -> None:
     names = add_documents(tenant)
     ada = tenant.create_client("admin", user_id="ada")
     deleted = ada.delete(DOCUMENTS, params={"filter": json.dumps({}), "confirm": "default"}).raise_for_status()
