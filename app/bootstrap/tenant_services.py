@@ -24,6 +24,7 @@ from app.files.batches import FileBatchService
 from app.files.service import FileService
 from app.graph.entities.correction_service import CorrectionService
 from app.graph.entities.service import EntityService
+from app.graph.includes.service import ChunkIncludeService
 from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
 from app.ingestion.preview.service import PreviewService
 from app.knowledge_bases.prompt_versions import KnowledgeBasePromptService
@@ -131,6 +132,11 @@ class TenantServices:
     def corrections(self) -> CorrectionService:
         """Service for corrections of entities."""
         return CorrectionService(self.db, self.knowledge_bases, self.entities)
+
+    @cached_property
+    def chunk_includes(self) -> ChunkIncludeService:
+        """Service that adds entities, keywords and summaries to chunks."""
+        return ChunkIncludeService(self.db)
 
     @cached_property
     def images(self) -> ImageService:

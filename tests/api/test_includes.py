@@ -10,9 +10,10 @@ import pytest
 from app.db.session import Database
 from app.db.statements import parse_statement
 from app.graph.entity_ids import decode_entity_id
-from app.ids import decode_id
+from app.ids import decode_id, encode_id
 from harness.running_service import Service, Tenant
 from tests.api.problems import assert_problem
+from tests.fixtures.mcp import mcp_client
 
 SEARCH = "/v1/knowledge-bases/default/search"
 NAMES = ["entities", "parent_summaries", "keywords"]
@@ -154,3 +155,48 @@ def test_include_that_waits_too_long_is_left_out_with_a_warning(films: Tenant) -
     assert found["results"]
     assert [warning["code"] for warning in found["warnings"]] == ["include_skipped"]
     assert [step["step"] for step in found["degraded"]] == ["include"]
+
+
+def read_chunks(tenant: Tenant, document: str, **params: str) -> list[dict[str, Any]]:
+    """Return the second chunk of a document from each route that reads chunks."""
+    own = f"/v1/knowledge-bases/default/documents/{document}/chunks"
+    listed = tenant.admin.get(own, params=params).json()["items"]
+    chunk = next(item for item in listed if "Critics" in item["text"])
+    everywhere = tenant.admin.get("/v1/knowledge-bases/default/chunks", params=params).json()["items"]
+    return [
+        chunk,
+        next(item for item in everywhere if item["id"] == chunk["id"]),
+        tenant.admin.get(f"{own}/{chunk['id']}", params=params).json(),
+        tenant.admin.get(f"/v1/chunks/{chunk['id']}", params=params).json(),
+    ]
+
+
+def test_chunk_routes_have_the_includes_of_a_search(films: Tenant) -> None:
+    result = next(one for one in search(films, include=NAMES)["results"] if "Critics" in one["text"])
+    for chunk in read_chunks(films, result["document"]["id"], include="entities, parent_summaries,keywords"):
+        assert {name: chunk[name] for name in NAMES} == {name: result[name] for name in NAMES}
+    for chunk in read_chunks(films, result["document"]["id"], include="keywords"):
+        assert set(NAMES) & set(chunk) == {"keywords"}
+    for chunk in read_chunks(films, result["document"]["id"]):
+        assert not set(NAMES) & set(chunk)
+
+
+def test_chunk_routes_refuse_unknown_include(films: Tenant) -> None:
+    for path in ("/v1/knowledge-bases/default/chunks", f"/v1/chunks/{encode_id('chk', uuid4())}"):
+        problem = assert_problem(films.admin.get(path, params={"include": "entities,colours"}), 422, "invalid")
+        assert problem["errors"][0]["loc"][:2] == ["query", "include"]
+        assert "parent_summaries" in problem["detail"]
+
+
+def test_mcp_search_has_the_includes_of_a_search(films: Tenant) -> None:
+    result = search(films, include=NAMES)["results"][0]
+    with mcp_client() as process:
+        client = process.of(films)
+        found = client.call("search_knowledge", query="Who wrote the score of Billy Elliot?", include=NAMES)["results"][
+            0
+        ]
+        plain = client.call("search_knowledge", query="Who wrote the score of Billy Elliot?")["results"][0]
+        message, _ = client.refused("search_knowledge", query="music", include=["colours"])
+    assert {name: found[name] for name in NAMES} == {name: result[name] for name in NAMES}
+    assert not set(NAMES) & set(plain)
+    assert "parent_summaries" in message

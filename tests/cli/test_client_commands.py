@@ -78,6 +78,7 @@ def test_upload_failed_file_is_reported_and_others_continue(carrel: Callable[...
         (["search", "x", "--filter", '{"year": NaN}'], 2, "--filter takes a JSON object"),
         (["search", "x", "--filter", '{"name": "\\ud800"}'], 2, "--filter takes a JSON object"),
         (["search", "x", "--strategy", "none"], 1, "422"),
+        (["search", "x", "--include", "colours"], 1, "422"),
         (["search", "x", "--score-threshold", "much"], 2, "--score-threshold takes a number from -1 to 1, or auto"),
         (["search", "x", "--score-threshold", "1.5"], 2, "--score-threshold takes a number from -1 to 1, or auto"),
         (["search", "x", "--score-threshold", "nan"], 2, "--score-threshold takes a number from -1 to 1, or auto"),
@@ -126,6 +127,9 @@ def test_search_command_prints_results_without_control_characters(carrel: Callab
     calibrated = carrel("search", "How does a tern catch fish?", "--score-threshold", "auto", "--json")
     assert (len(calibrated["results"]), calibrated["warnings"]) == (1, [])
     assert [item["knowledge_base"] for item in calibrated["auto_thresholds"]] == ["default"]
+    included = carrel("search", "tern", "--include", "entities", "--include", "keywords")
+    assert "[Entities: Terns" in included
+    assert "[Keywords: " in included
     [warning] = carrel("search", "?", "--strategy", "lexical", "--json")["warnings"]
     assert warning["code"] == "query_terms_missing"
     asked = ["search", "?", "--strategy", "lexical", "--url", tenant.service.url, "--key", tenant.key]

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from app.api.http.include_schemas import IncludedOut
 from app.api.http.request_models import STORABLE, RequestModel
 from app.api.http.warning_schema import WarningOut
 
@@ -44,6 +45,11 @@ class KnowledgeSearchArguments(ToolArguments):
     )
     top_k: int | None = Field(
         None, ge=1, le=50, description="Maximum number of passages; 5 by default, or as configured"
+    )
+    include: Annotated[list[Name], Field(max_length=10)] = Field(
+        default_factory=list,
+        description="Additions to each passage: entities (names in it), parent_summaries (of the sections above it), "
+        "keywords (of its section)",
     )
 
 
@@ -89,7 +95,7 @@ class FetchedDocumentOut(BaseModel):
     metadata: dict[str, Any]
 
 
-class RetrievedChunkOut(BaseModel):
+class RetrievedChunkOut(IncludedOut):
     """Passage. ``score`` is the score of the strategy, ``citation`` has document and page for people.
 
     If the passage begins inside a table, ``text`` begins with ``table_head``, the column names of that table.

@@ -8,6 +8,7 @@ from mcp_types import Tool, ToolAnnotations
 from pydantic import BaseModel, ValidationError
 
 from app.api.dependencies import PageParams, encode_cursor
+from app.api.http.include_schemas import to_included_fields
 from app.api.http.problems import format_validation_errors
 from app.api.http.warning_schema import to_warnings_out
 from app.api.mcp.arguments import (
@@ -29,6 +30,7 @@ from app.api.mcp.titled_documents import MAX_TEXT_CHARACTERS, get_display_title,
 from app.bootstrap import TenantServices
 from app.documents.scopes import DocumentScope
 from app.errors import InvalidInputError
+from app.graph.includes import parse_include_names
 from app.ids import encode_id
 from app.knowledge_bases.types import KnowledgeBaseView
 from app.retrieval.quota import require_complete, search_within_quota
@@ -171,6 +173,7 @@ async def search_knowledge(tenant: TenantServices, arguments: KnowledgeSearchArg
         filter=arguments.filter,
         top_k=arguments.top_k,
         accepts_graph_text=True,
+        include=parse_include_names(arguments.include, loc=("include",)),
         scope=_build_scope(tenant),
     )
     result = await _search(tenant, request)
@@ -237,6 +240,7 @@ def _to_retrieved_chunk_out(hit: Hit) -> RetrievedChunkOut:
         table_head=hit.text_span.table_head,
         metadata={**hit.document.attributes, **chunk.attributes},
         flags=chunk.flags,
+        **to_included_fields(hit.included),
     )
 
 

@@ -1,6 +1,7 @@
 """``carrel search``: search of knowledge bases."""
 
 import math
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import typer
@@ -33,6 +34,10 @@ def search(
     ] = None,
     filter: Annotated[str | None, typer.Option(help="Metadata filter as JSON.")] = None,
     expand: Annotated[str | None, typer.Option(help="Expansion of each passage: window, section or parent.")] = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(help="Addition to each passage; may be repeated: entities, parent_summaries, keywords."),
+    ] = None,
     full_text: Annotated[bool, typer.Option("--full-text", help="Print the full text of each passage.")] = False,
     as_json: AsJson = False,
     url: Url = None,
@@ -46,13 +51,15 @@ def search(
 
     Example: carrel search "Good morning!" --score-threshold auto
 
+    Example: carrel search "Who wrote the music?" --include entities --include keywords
+
     Example: carrel search leave --filter '{"year": {"gte": 2025}}' --json
     """
     with open_client(url, key) as client:
         parsed = parse_json_object("--filter", filter) if filter is not None else None
         threshold = None if score_threshold is None else parse_score_threshold(score_threshold)
         options: Any = drop_unset(
-            top_k=top_k, strategy=strategy, score_threshold=threshold, filter=parsed, expand=expand
+            top_k=top_k, strategy=strategy, score_threshold=threshold, filter=parsed, expand=expand, include=include
         )
         response = client.search(query, knowledge_bases=kb, **options)
     if as_json:
@@ -64,7 +71,7 @@ def search(
         typer.echo("Nothing found. Try other words, or list the documents: carrel documents list")
         return
     rows = [
-        [number, f"{result['score']:.3f}", result["citation"], _format_text(result["text"], full_text=full_text)]
+        [number, f"{result['score']:.3f}", result["citation"], _format_passage(result, full_text=full_text)]
         for number, result in enumerate(response["results"], 1)
     ]
     print_table(["#", "score", "where", "passage"], rows)
@@ -81,6 +88,16 @@ def parse_score_threshold(text: str) -> float | Literal["auto"]:
     if not -1 <= value <= 1:
         raise InvalidInputError("--score-threshold takes a number from -1 to 1, or auto")
     return value
+
+
+def _format_passage(result: Mapping[str, Any], *, full_text: bool) -> str:
+    """Return the text of a result, with a sentence for each requested addition."""
+    names = [entity["name"] for entity in result.get("entities") or ()]
+    keywords = [item["keyword"] for item in result.get("keywords") or ()]
+    summaries = [item["summary"] for item in result.get("parent_summaries") or () if item["summary"]]
+    additions = [("Entities", names), ("Keywords", keywords), ("Summaries", summaries)]
+    parts = [f"[{label}: {'; '.join(texts)}]" for label, texts in additions if texts]
+    return " ".join([_format_text(result["text"], full_text=full_text), *parts])
 
 
 def _format_text(text: str, *, full_text: bool) -> str:

@@ -27,6 +27,7 @@ from carrel_client.types import (
     EntityWithChunks,
     ExternalSearch,
     ImportCounts,
+    IncludeName,
     KnowledgeBase,
     Me,
     Message,
@@ -448,9 +449,20 @@ class AsyncDocuments:
         path = build_path("knowledge-bases", knowledge_base, "documents")
         return cast(Deletion, await self._client.send(Request("DELETE", path, http_requests.to_query_params(params))))
 
-    async def chunks(self, knowledge_base: str, document: str) -> AsyncIterator[Chunk]:
-        """Yield the chunks of a document in their order."""
-        async for item in self._client.pages("knowledge-bases", knowledge_base, "documents", document, "chunks"):
+    async def chunks(
+        self, knowledge_base: str, document: str, *, include: Sequence[IncludeName] = ()
+    ) -> AsyncIterator[Chunk]:
+        """Yield the chunks of a document in their order.
+
+        Args:
+            knowledge_base: Name or id of the knowledge base.
+            document: Id of the document.
+            include: Fields to add to each chunk.
+        """
+        params = {"include": ",".join(include) or None}
+        async for item in self._client.pages(
+            "knowledge-bases", knowledge_base, "documents", document, "chunks", params=params
+        ):
             yield cast(Chunk, item)
 
     async def graph(self, knowledge_base: str, document: str) -> DocumentGraphReply:

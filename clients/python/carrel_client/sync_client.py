@@ -26,6 +26,7 @@ from carrel_client.types import (
     EntityWithChunks,
     ExternalSearch,
     ImportCounts,
+    IncludeName,
     KnowledgeBase,
     Me,
     Message,
@@ -439,9 +440,18 @@ class Documents:
         path = build_path("knowledge-bases", knowledge_base, "documents")
         return cast(Deletion, self._client.send(Request("DELETE", path, http_requests.to_query_params(params))))
 
-    def chunks(self, knowledge_base: str, document: str) -> Iterator[Chunk]:
-        """Yield the chunks of a document in their order."""
-        for item in self._client.pages("knowledge-bases", knowledge_base, "documents", document, "chunks"):
+    def chunks(self, knowledge_base: str, document: str, *, include: Sequence[IncludeName] = ()) -> Iterator[Chunk]:
+        """Yield the chunks of a document in their order.
+
+        Args:
+            knowledge_base: Name or id of the knowledge base.
+            document: Id of the document.
+            include: Fields to add to each chunk.
+        """
+        params = {"include": ",".join(include) or None}
+        for item in self._client.pages(
+            "knowledge-bases", knowledge_base, "documents", document, "chunks", params=params
+        ):
             yield cast(Chunk, item)
 
     def graph(self, knowledge_base: str, document: str) -> DocumentGraphReply:

@@ -23,6 +23,9 @@ class Scope(TypedDict, total=False):
     agent_id: str | None
 
 
+IncludeName = Literal["entities", "parent_summaries", "keywords"]
+
+
 class SearchOptions(TypedDict, total=False):
     """Options of a search; ``filter`` is a metadata filter of Carrel."""
 
@@ -42,7 +45,7 @@ class SearchOptions(TypedDict, total=False):
     rerank: bool
     repeat: Literal["demote", "exclude", "allow"]  # results whose text is in messages already
     combine: Literal["best", "sum"] | None  # scores of a result that several queries found
-    include: Sequence[Literal["entities", "parent_summaries", "keywords"]]
+    include: Sequence[IncludeName]
     return_vectors: bool
     explain: bool
     timeout_seconds: float
@@ -212,6 +215,9 @@ class Chunk(TypedDict):
     metadata: dict[str, Any]
     source_start: NotRequired[int]
     source_end: NotRequired[int]
+    entities: NotRequired[list[dict[str, Any]]]
+    parent_summaries: NotRequired[list[dict[str, Any]]]
+    keywords: NotRequired[list[dict[str, Any]]]
     provided_entities: NotRequired[list[dict[str, Any]]]
     provided_relations: NotRequired[list[dict[str, Any]]]
 

@@ -1,16 +1,19 @@
 """Chunks of documents."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentReader, encode_cursor
 from app.api.http import example_values
+from app.api.http.include_schemas import IncludedOut, to_included_fields
 from app.api.http.path_parameters import ChunkPath, DocumentPath, KnowledgeBasePath
+from app.api.v1.documents.chunk_includes import IncludeNames
 from app.api.v1.documents.documents import decode_document_id
 from app.api.v1.documents.images import ImageOut, to_image_out
 from app.api.v1.documents.nodes import LineBoxesOut, OffsetUnit, decode_node_id, to_line_box_fields
@@ -32,7 +35,7 @@ router = APIRouter(
 )
 
 
-class ChunkOut(BaseModel):
+class ChunkOut(IncludedOut):
     """Chunk of the live version of a document."""
 
     id: str = Field(
@@ -146,13 +149,19 @@ def _encode_node_path(document: UUID, version: int, path: tuple[int, ...]) -> tu
     )
 
 
-def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConverter) -> dict[str, Any]:
+def to_chunk_fields(
+    chunk: ChunkRow,
+    document: DocumentRow,
+    offsets: OffsetConverter,
+    included: Mapping[UUID, Mapping[str, Sequence[Any]]] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Return the fields that the list and the single chunk share.
 
     Args:
         chunk: Chunk of the live version.
         document: Document of the chunk.
         offsets: Conversion of offsets to the requested unit.
+        included: Loaded includes by the id of the chunk.
     """
     return {
         "id": encode_id("chk", chunk.id),
@@ -174,6 +183,7 @@ def to_chunk_fields(chunk: ChunkRow, document: DocumentRow, offsets: OffsetConve
         "image": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.image_ordinal, chunk.media_type),
         "metadata": chunk.attributes,
         **to_provided_graph_fields(chunk.provided_graph),
+        **to_included_fields(included.get(chunk.id, {})),
     }
 
 
@@ -194,6 +204,7 @@ async def list_chunks(
     document: DocumentPath,
     page: CurrentPageParams,
     tenant: CurrentReader,
+    include: IncludeNames,
     node: Annotated[
         str | None,
         Query(description="Id of a node: only chunks with text of this node.", examples=[example_values.NODE_ID]),
@@ -214,14 +225,20 @@ async def list_chunks(
         utf16=offsets == "utf16",
     )
     chunks = view.chunks[: page.limit]
-    items = [ChunkOut(**to_chunk_fields(chunk, view.document, view.offsets)) for chunk in chunks]
+    included = await tenant.chunk_includes.load(include, chunks)
+    items = [ChunkOut(**to_chunk_fields(chunk, view.document, view.offsets, included)) for chunk in chunks]
     has_more = len(view.chunks) > page.limit
     return ChunkList(items=items, next_cursor=encode_cursor(chunks[-1].ordinal) if has_more else None)
 
 
 @router.get("/chunks/{chunk}", summary="Get a chunk", response_model=ChunkDetailOut)
 async def get_chunk(
-    kb: KnowledgeBasePath, document: DocumentPath, chunk: ChunkPath, tenant: CurrentReader, offsets: OffsetUnit = None
+    kb: KnowledgeBasePath,
+    document: DocumentPath,
+    chunk: ChunkPath,
+    tenant: CurrentReader,
+    include: IncludeNames,
+    offsets: OffsetUnit = None,
 ) -> ChunkDetailOut:
     """Return a chunk of the live version with its place in the document tree, its position on the pages and its
     neighbours.
@@ -229,7 +246,8 @@ async def get_chunk(
     view = await tenant.content.get_chunk(
         kb, decode_document_id(document), decode_chunk_id(chunk), utf16=offsets == "utf16"
     )
+    included = await tenant.chunk_includes.load(include, [view.chunk])
     return ChunkDetailOut(
-        **to_chunk_fields(view.chunk, view.document, view.offsets),
+        **to_chunk_fields(view.chunk, view.document, view.offsets, included),
         **to_chunk_detail_fields(view),
     )

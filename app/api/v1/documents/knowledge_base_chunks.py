@@ -10,6 +10,7 @@ from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentR
 from app.api.http import example_values
 from app.api.http.path_parameters import ChunkPath, KnowledgeBasePath
 from app.api.http.request_models import Text
+from app.api.v1.documents.chunk_includes import IncludeNames
 from app.api.v1.documents.chunks import (
     ChunkDetailOut,
     ChunkOut,
@@ -86,6 +87,7 @@ async def list_knowledge_base_chunks(
     page: CurrentPageParams,
     tenant: CurrentReader,
     scope: ChunkScope,
+    include: IncludeNames,
     filter: Annotated[
         Text | None,
         Query(
@@ -108,9 +110,11 @@ async def list_knowledge_base_chunks(
         kb, filters, compiled, after=page.parse_chunk_cursor(), limit=page.limit + 1
     )
     listed = chunks[: page.limit]
+    included = await tenant.chunk_includes.load(include, [item.chunk for item in listed])
     items = [
         KnowledgeBaseChunkOut(
-            **to_chunk_fields(item.chunk, item.document, OffsetConverter()), **_to_place_fields(item.document, name)
+            **to_chunk_fields(item.chunk, item.document, OffsetConverter(), included),
+            **_to_place_fields(item.document, name),
         )
         for item in listed
     ]
@@ -119,17 +123,20 @@ async def list_knowledge_base_chunks(
 
 
 @router.get("/chunks/{chunk}", summary="Get a chunk by its id", response_model=PlacedChunkOut)
-async def get_chunk_by_id(chunk: ChunkPath, tenant: CurrentReader, offsets: OffsetUnit = None) -> PlacedChunkOut:
+async def get_chunk_by_id(
+    chunk: ChunkPath, tenant: CurrentReader, include: IncludeNames, offsets: OffsetUnit = None
+) -> PlacedChunkOut:
     """Return a chunk of a live version, in any knowledge base that the key may read."""
     chunk_id = decode_chunk_id(chunk)
     try:
         kb, document_id = await tenant.catalog.locate_chunk(chunk_id)
         view = await tenant.content.get_chunk(kb, document_id, chunk_id, utf16=offsets == "utf16")
         name = (await tenant.knowledge_bases.find(kb)).row.name
+        included = await tenant.chunk_includes.load(include, [view.chunk])
     except (DocumentNotFound, KnowledgeBaseNotFound) as exc:
         raise ChunkNotFound from exc
     return PlacedChunkOut(
-        **to_chunk_fields(view.chunk, view.document, view.offsets),
+        **to_chunk_fields(view.chunk, view.document, view.offsets, included),
         **to_chunk_detail_fields(view),
         **_to_place_fields(view.document, name),
     )

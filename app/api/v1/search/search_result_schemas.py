@@ -5,12 +5,12 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from app.api.http import example_values
+from app.api.http.include_schemas import IncludedOut
 from app.api.http.warning_schema import WarningOut
 from app.api.v1.documents.images import ImageOut
 from app.api.v1.schemas import Time
 from app.api.v1.search.explanation_schemas import AutoThresholdOut, ExplanationOut
 from app.api.v1.search.graph_schemas import GraphOut
-from app.api.v1.search.include_schemas import IncludedOut
 from app.retrieval.explain import DegradableStep
 from app.retrieval.types import RetrieverName
 

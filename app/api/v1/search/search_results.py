@@ -5,6 +5,7 @@ from functools import partial
 
 from fastapi import Response
 
+from app.api.http.include_schemas import to_included_fields
 from app.api.http.large_responses import create_hits_response
 from app.api.http.warning_schema import to_warnings_out
 from app.api.v1.documents.chunks import encode_node_path
@@ -19,7 +20,6 @@ from app.api.v1.search.explanation_schemas import (
     UsedPromptOut,
 )
 from app.api.v1.search.graph_schemas import to_graph_out
-from app.api.v1.search.include_schemas import to_included_fields
 from app.api.v1.search.search_result_schemas import (
     DegradedStepOut,
     ResultDocumentOut,
