@@ -171,6 +171,7 @@ def read_chunks(tenant: Tenant, document: str, **params: str) -> list[dict[str, 
     ]
 
 
+@pytest.mark.capability("search-include-chunks")
 def test_chunk_routes_have_the_includes_of_a_search(films: Tenant) -> None:
     result = next(one for one in search(films, include=NAMES)["results"] if "Critics" in one["text"])
     for chunk in read_chunks(films, result["document"]["id"], include="entities, parent_summaries,keywords"):
@@ -188,6 +189,7 @@ def test_chunk_routes_refuse_unknown_include(films: Tenant) -> None:
         assert "parent_summaries" in problem["detail"]
 
 
+@pytest.mark.capability("search-include-mcp")
 def test_mcp_search_has_the_includes_of_a_search(films: Tenant) -> None:
     result = search(films, include=NAMES)["results"][0]
     with mcp_client() as process:

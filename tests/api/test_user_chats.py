@@ -77,6 +77,7 @@ def list_names(client: httpx2.Client, path: str = DOCUMENTS, **query: str) -> se
     return {item["title"] if path == DOCUMENTS else item["document"]["id"] for item in items}
 
 
+@pytest.mark.capability("scope-user-chat")
 @pytest.mark.parametrize(("scope", "visible"), VISIBLE, ids=describe)
 @pytest.mark.parametrize("strategy", ["dense", "lexical", "hybrid", "graph_rag"])
 def test_search_sees_only_named_chat(
@@ -87,6 +88,7 @@ def test_search_sees_only_named_chat(
         assert search(tenant.admin, path, scope=scope, strategy=strategy) == visible
 
 
+@pytest.mark.capability("scope-user-chat-lists")
 @pytest.mark.parametrize("name", SCOPES)
 def test_lists_show_exactly_one_scope(chats: tuple[Tenant, dict[str, str]], name: str) -> None:
     tenant, names = chats
@@ -96,6 +98,7 @@ def test_lists_show_exactly_one_scope(chats: tuple[Tenant, dict[str, str]], name
     assert {names[document] for document in list_names(tenant.admin, chunks, **SCOPES[name])} == expected
 
 
+@pytest.mark.capability("scope-user-chat-key")
 def test_restricted_key_sees_only_chats_of_its_user(chats: tuple[Tenant, dict[str, str]]) -> None:
     tenant, names = chats
     own = {"tenant", "ada", "ada's chat", "ada's agent"}
@@ -126,6 +129,7 @@ def test_owner_of_chat_without_user_reads_no_chat_of_another_user(tenant: Tenant
     assert search(ada, scope={"user_id": "ada", **CHAT}) == {"ada's"}
 
 
+@pytest.mark.capability("scope-user-chat-agent")
 @pytest.mark.parametrize(("scope", "visible"), VISIBLE[1:9], ids=describe)
 def test_agent_search_sees_only_session_of_user(
     chats: tuple[Tenant, dict[str, str]], scope: dict[str, str], visible: set[str]
@@ -149,6 +153,7 @@ def test_agent_without_session_scope_ignores_user(tenant: Tenant) -> None:
         assert tenant.admin.post("/v1/agent-search", json=body).raise_for_status().json() == []
 
 
+@pytest.mark.capability("scope-user-chat-move")
 def test_document_moves_only_within_its_user(tenant: Tenant) -> None:
     made = tenant.add_text("The heron wades.", title="moved", user_id="ada", **AGENT)
     path = f"{DOCUMENTS}/{made['id']}"
@@ -171,6 +176,7 @@ def test_deletion_by_restricted_key_leaves_chats_of_others(tenant: Tenant) -> No
     assert list_names(tenant.admin) == set(names.values()) - {"ada", "ada's chat", "ada's agent"}
 
 
+@pytest.mark.capability("scope-user-chat-transfer")
 def test_export_and_import_keep_chats_of_users(chats: tuple[Tenant, dict[str, str]], tenant: Tenant) -> None:
     source, _ = chats
     archive = source.admin.get("/v1/knowledge-bases/default/export").content
