@@ -48,6 +48,7 @@ async def call_model(
     text: str,
     parts: Sequence[str],
     *,
+    passages: Sequence[tuple[int, int]] = (),
     attempts: int = MAX_ATTEMPTS,
     timeout_seconds: float,
 ) -> CallResult:
@@ -58,6 +59,7 @@ async def call_model(
         prompt: Instruction and material of the call.
         text: Text that names and evidence must be in.
         parts: Wanted parts.
+        passages: Ranges of the text that context lines are wanted for.
         attempts: Maximum number of calls.
         timeout_seconds: Time for each call.
 
@@ -71,7 +73,7 @@ async def call_model(
     for number, messages in enumerate((build_messages(*prompt), build_repair_messages(*prompt))[:attempts], 1):
         try:
             answer = await model.complete_structured(
-                messages, shape, max_tokens=limit_output(parts), timeout_seconds=timeout_seconds
+                messages, shape, max_tokens=limit_output(parts, len(passages)), timeout_seconds=timeout_seconds
             )
         except ChatUnavailable as exc:
             if exc.reason != "invalid_response":
@@ -81,18 +83,25 @@ async def call_model(
                 raise CallFailed(
                     is_refused=is_refused, retry_after=exc.retry_after, calls=calls, tokens=spent + reported
                 ) from exc
-            spent += _count_tokens(exc.tokens, messages, parts)
+            spent += _count_tokens(exc.tokens, messages, parts, lines=len(passages))
         else:
             spent += _count_tokens(answer.tokens, messages, parts, answer.value)
-            return CallResult(check_reply(answer.value, text), number, spent)
+            return CallResult(check_reply(answer.value, text, passages), number, spent)
     return CallResult(SectionReply(is_skipped=True), attempts, spent)
 
 
 def _count_tokens(
-    tokens: ChatTokens, messages: Sequence[ChatMessage], parts: Sequence[str], value: BaseModel | None = None
+    tokens: ChatTokens,
+    messages: Sequence[ChatMessage],
+    parts: Sequence[str],
+    value: BaseModel | None = None,
+    *,
+    lines: int = 0,
 ) -> int:
     """Return the tokens that the endpoint reports, or an estimate if it reports none."""
     if reported := tokens.prompt + tokens.completion:
         return reported
     prompt = sum(estimate_tokens(message.content) for message in messages)
-    return prompt + (estimate_output(parts, prompt) if value is None else estimate_tokens(value.model_dump_json()))
+    return prompt + (
+        estimate_output(parts, prompt, lines) if value is None else estimate_tokens(value.model_dump_json())
+    )

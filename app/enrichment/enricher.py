@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from uuid import UUID
@@ -14,11 +14,14 @@ from app.enrichment.graph_rows import compute_graph_changes
 from app.enrichment.models import EnrichmentModels
 from app.enrichment.plan import plan_calls
 from app.enrichment.prompt import (
+    add_passages,
     build_material,
     build_task,
     compute_content_hash,
     compute_settings_hash,
     join_ranges,
+    list_passages,
+    locate_lines,
     select_parts,
 )
 from app.enrichment.reply import list_summaries
@@ -105,9 +108,16 @@ class _Run:
 
 @dataclass(frozen=True, slots=True)
 class DocumentEnricher:
-    """Enricher of documents."""
+    """Enricher of documents.
+
+    Attributes:
+        models: Chat models.
+        index_lines: Embeds and indexes the chunks of a document with its context lines. It returns False if the
+            document has another version or another search index.
+    """
 
     models: EnrichmentModels
+    index_lines: Callable[..., Awaitable[bool]]
 
     async def enrich(
         self, db: TenantDatabase, kb_id: UUID, document_id: UUID, check_preemption: Callable[[], None]
@@ -192,31 +202,33 @@ class DocumentEnricher:
         content_hash = compute_content_hash(compute_settings_hash(run.model.name, parts), material)
         stored = run.replies.get(content_hash)
         if stored is None:
+            passages = list_passages(call, target.chunks) if "context_lines" in parts else []
+            material = add_passages(material, text, passages) if "context_lines" in parts else material
             prompt = (build_task(parts), material)
-            reservation = await self._reserve(db, run, prompt, parts)
+            reservation = await self._reserve(db, run, prompt, parts, len(passages))
             if reservation.result is not Reservation.GRANTED:
                 return reservation.result
-            paid = await self._call_model(db, run, prompt, text, parts, reservation)
+            paid = await self._call_model(db, run, prompt, (text, passages), parts, reservation)
             if paid is None:
                 run.refused += 1
                 run.refused_in_a_row += 1
                 return None
             stored = StoredReply(paid.reply, paid.tokens)
-            estimated = estimate_call(prompt, parts)
+            estimated = estimate_call(prompt, parts, len(passages))
             await self._record(db, run, content_hash, paid, reservation, estimated)
         run.refused_in_a_row = 0
         run.sections[position] = EnrichedSection(call, stored.reply, content_hash, stored.tokens)
         return None
 
     async def _reserve(
-        self, db: TenantDatabase, run: _Run, prompt: tuple[str, str], parts: Sequence[str]
+        self, db: TenantDatabase, run: _Run, prompt: tuple[str, str], parts: Sequence[str], lines: int
     ) -> TokenReservation:
         """Reserve the tokens of a call and of its repair, or of the call alone if there are no more.
 
         Raises:
             DocumentOutdated: The document or the settings changed.
         """
-        tokens = limit_call(prompt, parts)
+        tokens = limit_call(prompt, parts, lines)
         result, day = Reservation.OUTDATED, date.min
         for attempts in (MAX_ATTEMPTS, 1):
             async with db.transaction() as session:
@@ -233,19 +245,25 @@ class DocumentEnricher:
         db: TenantDatabase,
         run: _Run,
         prompt: tuple[str, str],
-        text: str,
+        read: tuple[str, Sequence[tuple[int, int]]],
         parts: Sequence[str],
         reservation: TokenReservation,
     ) -> CallResult | None:
-        """Call the chat model; None if it refuses the section.
+        """Call the chat model about a text and its passages; None if it refuses the section.
 
         Raises:
             EnrichmentWaiting: The chat model does not answer.
         """
-        timeout_seconds = self.models.timeout_seconds
+        text, passages = read
         try:
             return await call_model(
-                run.model, prompt, text, parts, attempts=reservation.attempts, timeout_seconds=timeout_seconds
+                run.model,
+                prompt,
+                text,
+                parts,
+                passages=passages,
+                attempts=reservation.attempts,
+                timeout_seconds=self.models.timeout_seconds,
             )
         except CallFailed as exc:
             await self._release(db, run, reservation, exc.calls, exc.tokens)
@@ -292,6 +310,8 @@ class DocumentEnricher:
             DocumentOutdated: The document has another version or another search index now.
         """
         target = run.target
+        if state is not EnrichmentState.FAILED and (run.settings.context_lines or target.has_context_lines):
+            await self._index_lines(db, run)
         sections = [run.sections[position] for position in sorted(run.sections)]
         async with db.transaction() as session:
             repository = EnrichmentRepository(session, db.tenant_id)
@@ -310,6 +330,20 @@ class DocumentEnricher:
                     target.document_id, [section.content_hash for section in sections]
                 )
             await repository.set_state(target.document_id, state, run.progress)
+
+    async def _index_lines(self, db: TenantDatabase, run: _Run) -> None:
+        """Embed and index the chunks with their context lines, before the state says that the document is enriched.
+
+        Raises:
+            DocumentOutdated: The document has another version or another search index now.
+        """
+        target = run.target
+        lines = [line for section in run.sections.values() for line in locate_lines(section.call, section.reply.lines)]
+        is_current = await self.index_lines(
+            db, target.kb_id, target.document_id, version=target.version, index_id=target.index_id, lines=lines
+        )
+        if not is_current:
+            raise DocumentOutdated
 
     async def _postpone(
         self, db: TenantDatabase, document_id: UUID, message: str, retry_after: float

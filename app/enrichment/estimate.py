@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.enrichment.plan import plan_calls
-from app.enrichment.prompt import build_material, build_task, join_ranges, select_parts
+from app.enrichment.prompt import add_passages, build_material, build_task, join_ranges, list_passages, select_parts
 from app.enrichment.tokens import SUMMARY_TOKENS, estimate_output, estimate_tokens
 from app.enrichment.types import EnrichmentEstimate, EnrichmentTarget
 from app.knowledge_bases.enrichment_settings import EnrichmentSettings
@@ -38,9 +38,14 @@ def estimate_document(target: EnrichmentTarget, parts: Sequence[str]) -> Documen
     for call in calls:
         wanted = select_parts(call, parts)
         material = build_material(target.title, call, join_ranges(target.text, call), [])
+        passages: list[tuple[int, int]] = []
+        if "context_lines" in wanted:
+            text = join_ranges(target.text, call)
+            passages = list_passages(call, target.chunks)
+            material = add_passages(material, text, passages)
         material_tokens = estimate_tokens(material) + summary_tokens * len(call.children)
         input_tokens += estimate_tokens(build_task(wanted)) + material_tokens
-        output_tokens += estimate_output(wanted, material_tokens)
+        output_tokens += estimate_output(wanted, material_tokens, len(passages))
     return DocumentEstimate(len(calls), input_tokens, output_tokens)
 
 

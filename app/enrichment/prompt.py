@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 
+from app.documents.context_lines import ContextLine
 from app.enrichment.types import PlannedCall
 from app.inference.chat import ChatMessage
 
@@ -23,7 +26,16 @@ _PART_TASKS = {
     "relations": '"relations": a list of at most 15 objects with "subject", "predicate", "object" and "evidence". '
     "Subject and object are names copied from the text letter by letter. The predicate is one to three words in small "
     "letters. The evidence is one passage that states the relation, copied from the text letter by letter.",
+    "context_lines": '"context_lines": a list with one object for each item of "passages", with "passage" and "line". '
+    '"passage" is its number. A passage begins with "start" in the text and ends where the next one begins. "line" is '
+    "one sentence of at most 30 words. It says what the passage is about and names what its pronouns refer to.",
 }
+MAX_PASSAGES = 60
+"""Maximum number of context lines that one call asks for."""
+
+PASSAGE_CHARACTERS = 80
+"""Number of characters of a passage that mark its beginning in the text."""
+
 _REPAIR = (
     "Your reply was no valid JSON object of this form. Reply again, with the JSON object alone, and make it shorter."
 )
@@ -57,6 +69,61 @@ def build_material(title: str | None, call: PlannedCall, text: str, summaries: S
     headings = [heading[:300] for heading in call.titles[-8:]]
     material = {"document": (title or "")[:300], "headings": headings, "text": text, "summaries": list(summaries)}
     return json.dumps(material, ensure_ascii=False)
+
+
+def list_passages(call: PlannedCall, chunks: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the ranges of chunks in the text that a call reads, at most ``MAX_PASSAGES``.
+
+    Args:
+        call: The call.
+        chunks: Ranges of the chunks in the text of the document, in reading order.
+    """
+    passages: dict[tuple[int, int], tuple[int, int]] = {}
+    position = 0
+    for start, end in call.ranges:
+        number = bisect_right(chunks, start, key=itemgetter(1))
+        while number < len(chunks) and chunks[number][0] < end and len(passages) < MAX_PASSAGES:
+            chunk = chunks[number]
+            first, last = max(start, chunk[0]), min(end, chunk[1])
+            number += 1
+            if first < last:
+                begin, stop = position + first - start, position + last - start
+                passages[chunk] = (passages.get(chunk, (begin, stop))[0], stop)
+        position += end - start + len(RANGE_SEPARATOR)
+    return list(passages.values())
+
+
+def locate_lines(call: PlannedCall, lines: Sequence[ContextLine]) -> list[ContextLine]:
+    """Return lines about the text of a call as lines about the text of the document.
+
+    Args:
+        call: The call.
+        lines: Lines of its reply.
+    """
+    located: list[ContextLine] = []
+    position = 0
+    for start, end in call.ranges:
+        for line in lines:
+            first, last = max(position, line.start), min(position + end - start, line.end)
+            if first < last:
+                located.append(ContextLine(start + first - position, start + last - position, line.text))
+        position += end - start + len(RANGE_SEPARATOR)
+    return located
+
+
+def add_passages(material: str, text: str, passages: Sequence[tuple[int, int]]) -> str:
+    """Return the data of a call with the passages that context lines are wanted for.
+
+    Args:
+        material: Data of the call.
+        text: Text that the call reads.
+        passages: Ranges of the passages in the text.
+    """
+    items = [
+        {"number": number, "start": text[start : min(end, start + PASSAGE_CHARACTERS)]}
+        for number, (start, end) in enumerate(passages, 1)
+    ]
+    return json.dumps({**json.loads(material), "passages": items}, ensure_ascii=False)
 
 
 def build_messages(task: str, material: str) -> list[ChatMessage]:

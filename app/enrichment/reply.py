@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, create_model
 
+from app.documents.context_lines import MAX_LINE_CHARACTERS, ContextLine
 from app.documents.provided_graph import MAX_PREDICATE_CHARACTERS
 from app.enrichment.types import FoundEntity, FoundRelation, SectionReply
 from app.graph.extraction.names import normalize_name
@@ -37,11 +38,19 @@ class RelationReply(BaseModel):
     evidence: str
 
 
+class ContextLineReply(BaseModel):
+    """A context line in a reply, with the number of its passage."""
+
+    passage: int
+    line: str
+
+
 _FIELDS: dict[str, tuple[str, Any]] = {
     "summaries": ("summary", (str, Field(min_length=1))),
     "keywords": ("keywords", (list[str], ...)),
     "entities": ("entities", (list[EntityReply], ...)),
     "relations": ("relations", (list[RelationReply], ...)),
+    "context_lines": ("context_lines", (list[ContextLineReply], ...)),
 }
 
 
@@ -51,12 +60,13 @@ def build_shape(parts: tuple[str, ...]) -> type[BaseModel]:
     return create_model("SectionEnrichment", **dict(_FIELDS[part] for part in parts))
 
 
-def check_reply(value: BaseModel, text: str) -> SectionReply:
+def check_reply(value: BaseModel, text: str, passages: Sequence[tuple[int, int]] = ()) -> SectionReply:
     """Return a reply within its limits, without names and evidence that the text does not contain.
 
     Args:
         value: Reply of the model.
         text: Text that the call read.
+        passages: Ranges of the passages that context lines are wanted for.
     """
     data = value.model_dump()
     raw_entities, raw_relations = data.get("entities", []), data.get("relations", [])
@@ -70,7 +80,19 @@ def check_reply(value: BaseModel, text: str) -> SectionReply:
         entities=entities,
         relations=relations,
         dropped=len(raw_entities) - len(entities) + len(raw_relations) - len(relations),
+        lines=_list_lines(data.get("context_lines", []), passages),
     )
+
+
+def _list_lines(items: Sequence[dict[str, Any]], passages: Sequence[tuple[int, int]]) -> tuple[ContextLine, ...]:
+    """Return the lines of known passages, one for each passage."""
+    lines: dict[int, ContextLine] = {}
+    for item in items:
+        number, line = item["passage"], _clean(item["line"], MAX_LINE_CHARACTERS)
+        if 1 <= number <= len(passages) and line:
+            start, end = passages[number - 1]
+            lines.setdefault(number, ContextLine(start, end, line))
+    return tuple(lines[number] for number in sorted(lines))
 
 
 def join_words(text: str) -> str:
@@ -155,6 +177,7 @@ def parse_stored_reply(stored: dict[str, Any]) -> SectionReply:
         relations=tuple(FoundRelation(**relation) for relation in stored["relations"]),
         dropped=stored["dropped"],
         is_skipped=stored["is_skipped"],
+        lines=tuple(ContextLine(**line) for line in stored.get("lines", ())),
     )
 
 

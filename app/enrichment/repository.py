@@ -9,6 +9,7 @@ from uuid import UUID
 
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
+from app.documents.types import CHUNKS_TYPE
 from app.enrichment.prompt import PROMPT_VERSION
 from app.enrichment.queue import PENDING_DOCUMENTS
 from app.enrichment.reply import parse_stored_reply, to_stored_reply
@@ -68,6 +69,7 @@ class EnrichmentRepository:
         if row is None:
             return None
         nodes = await self.session.fetch_rows(_LOAD_SECTIONS, values)
+        chunks = await self.session.fetch_rows(_LOAD_CHUNKS, {**values, "i": row["index_id"], "provided": CHUNKS_TYPE})
         return EnrichmentTarget(
             kb_id=kb_id,
             document_id=document_id,
@@ -77,6 +79,8 @@ class EnrichmentRepository:
             title=row["title"],
             text=row["content"],
             sections=[SectionNode(*node) for node in nodes],
+            chunks=[(chunk["start_offset"], chunk["end_offset"]) for chunk in chunks],
+            has_context_lines=any(chunk["has_line"] for chunk in chunks),
         )
 
     async def begin(self, target: EnrichmentTarget, settings_hash: bytes, sections: int) -> None:
@@ -274,6 +278,11 @@ _LOAD_SECTIONS = parse_statement("""
 select id, parent_id, title, start_offset, end_offset from node
  where tenant_id = :t and document_id = :d and kind in ('document', 'section') and :kb::uuid is not null
  order by ordinal""")
+_LOAD_CHUNKS = parse_statement("""
+select c.start_offset, c.end_offset, c.context_line is not null as has_line from chunk c
+  join document d on d.tenant_id = c.tenant_id and d.id = c.document_id and d.media_type <> :provided
+ where c.tenant_id = :t and c.kb_id = :kb and c.document_id = :d and c.index_id = :i and c.image_ordinal is null
+ order by c.ordinal""")
 _BEGIN = parse_statement("""
 insert into document_enrichment (tenant_id, kb_id, document_id, state, version, index_id, settings_hash, sections)
 values (:t, :kb, :d, 'running', :v, :i, :hash, :sections)

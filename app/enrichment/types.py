@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from app.documents.context_lines import ContextLine
 from app.errors import ConflictError, JobPostponed
 
 ENRICH_JOB = "enrich_document"
@@ -119,7 +120,8 @@ class FoundRelation:
 class SectionReply:
     """Checked reply of the chat model about one section. ``dropped`` counts items without evidence in the text.
 
-    ``is_skipped`` says that the model gave no valid reply.
+    ``lines`` are context lines about ranges of the text that the call read. ``is_skipped`` says that the model gave no
+    valid reply.
     """
 
     summary: str = ""
@@ -128,6 +130,7 @@ class SectionReply:
     relations: tuple[FoundRelation, ...] = ()
     dropped: int = 0
     is_skipped: bool = False
+    lines: tuple[ContextLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,8 @@ class EnrichmentTarget:
         title: Title of the document.
         text: Text of the document.
         sections: Sections in reading order, the document first.
+        chunks: Ranges of the chunks that can get a context line.
+        has_context_lines: Whether a chunk has a context line.
     """
 
     kb_id: UUID
@@ -163,6 +168,8 @@ class EnrichmentTarget:
     title: str | None
     text: str
     sections: Sequence[SectionNode]
+    chunks: Sequence[tuple[int, int]] = ()
+    has_context_lines: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,9 @@ def contextualize_chunks(
     The words of the file name, the title and each heading have a line. A heading that equals the title or begins the
     chunk's text is left out. The file name is left out if the other lines contain its words. Links have no addresses,
     and tables have no bars. If the lines have more than ``MAX_TITLE_TOKENS`` tokens, the title is dropped first, then
-    the outermost headings. If a text has too many tokens, its lines are dropped in the same order. The chunk's text is
-    never cut: a chunk that is too long by itself is returned without lines.
+    the outermost headings. The context line of a chunk follows the headings. If a text has too many tokens, its lines
+    are dropped in the same order, the context line last. The chunk's text is never cut: a chunk that is too long by
+    itself is returned without lines.
 
     Args:
         title: Title of the document.
@@ -77,8 +78,10 @@ def contextualize_chunks(
     prefixes = [_build_prefix(title, draft) for draft in drafts]
     _limit_prefixes(prefixes, count_tokens, MAX_TITLE_TOKENS)
     name = list_filename_words(source)
-    for prefix in prefixes:
+    for prefix, draft in zip(prefixes, drafts, strict=True):
         _add_filename_words(prefix, name, title)
+        if draft.context_line:
+            prefix.append(draft.context_line)
     texts = [_join_prefix(prefix, draft) for prefix, draft in zip(prefixes, drafts, strict=True)]
     pending_indexes = _drop_oversized_prefixes(texts, prefixes, drafts, count_tokens, max_tokens)
     while pending_indexes:

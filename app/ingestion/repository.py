@@ -181,7 +181,7 @@ class IngestionRepository:
             rows = {
                 **_to_chunk_params(indexed, batch),
                 **_to_search_params(indexed, batch, entries, node_ids),
-                **_to_frequency_params(entries),
+                **build_frequency_params(entries),
             }
             await self.session.fetch_rows(
                 insert_statement, {**values, "ids": chunk_ids[batch], "own": metadata.chunk_metadata[batch], **rows}
@@ -245,6 +245,7 @@ def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
         "provided_graphs": [
             None if (graph := draft.provided_graph.to_stored()) is None else _encode_json(graph) for draft in drafts
         ],
+        "context_lines": [draft.context_line for draft in drafts],
     }
 
 
@@ -277,7 +278,7 @@ def _build_location_metadata(draft: ChunkDraft, node_ids: Mapping[tuple[int, ...
     return {**metadata, "$suspicious": flags} if flags else metadata
 
 
-def _to_frequency_params(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
+def build_frequency_params(entries: Sequence[LexicalEntry]) -> dict[str, Any]:
     """Count the chunks of each term key, and find the key's greatest weight as a float32, the stored precision."""
     count = sum(len(entry.keys) for entry in entries)
     keys = np.fromiter(chain.from_iterable(entry.keys for entry in entries), np.int32, count)
@@ -329,17 +330,17 @@ with made as (
     from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :source_starts::int[],
                 :source_ends::int[], :tokens::int[], :pages::int[], :page_ends::int[], :slides::int[],
                 :sections::jsonb[], :paths::text[], :metadata::jsonb[], :head_lengths::int[],
-                :provided_graphs::jsonb[], :own::jsonb[], :locations::jsonb[], :vectors::halfvec[],
-                :lengths::int[], :terms::sparsevec[], :keys::text[])
+                :provided_graphs::jsonb[], :context_lines::text[], :own::jsonb[], :locations::jsonb[],
+                :vectors::halfvec[], :lengths::int[], :terms::sparsevec[], :keys::text[])
          u(id, ordinal, content, start_offset, end_offset, source_start, source_end, tokens, page, page_end, slide,
-           sections, path, metadata, head_length, provided_graph, own, place, vector, length, terms, keys)
+           sections, path, metadata, head_length, provided_graph, context_line, own, place, vector, length, terms, keys)
 ), chunks as (
   insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
                      source_start, source_end, token_count, page, page_end, slide, section_titles, node_path,
-                     metadata, table_head_length, provided_graph)
+                     metadata, table_head_length, provided_graph, context_line)
   select :t::uuid, :kb::uuid, :i::uuid, :d::uuid, :v::int, id, ordinal, content, start_offset, end_offset,
          source_start, source_end, tokens, page, page_end, slide, sections, path::int4[], metadata, head_length,
-         provided_graph from made
+         provided_graph, context_line from made
 ), dense as (
   insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
   select :t::uuid, :i::uuid, :dim::int, :scope::uuid, id, seen, vector from made where vector is not null

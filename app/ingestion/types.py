@@ -224,6 +224,7 @@ class ChunkDraft:
         ordinal: Index of an uploaded chunk, which stays the same if another chunk of its document is deleted. None
             means the position among the chunks of the document.
         provided_graph: Entities and relations that came with the chunk.
+        context_line: Line of a chat model that is embedded and indexed before the text; None without one.
     """
 
     text: str
@@ -238,6 +239,7 @@ class ChunkDraft:
     table_head: str | None = None
     ordinal: int | None = None
     provided_graph: ProvidedGraph = NO_PROVIDED_GRAPH
+    context_line: str | None = None
 
     @property
     def content(self) -> str:

@@ -55,6 +55,7 @@ class TwinRepository:
                         table_head=chunk["content"][: chunk["table_head_length"]]
                         if chunk["table_head_length"]
                         else None,
+                        context_line=chunk["context_line"],
                     )
                     for chunk in chunks
                 ]
@@ -105,7 +106,7 @@ select d.id, d.kb_id, d.version, d.title, d.source, i.id as index_id, i.identity
    and d.status = 'ready' and d.live_version = d.version and d.chunk_count > 0
  order by d.id desc limit :most""")
 _CHUNKS = parse_statement("""
-select c.content, c.start_offset, c.end_offset, c.section_titles, c.table_head_length, e.embedding
+select c.content, c.start_offset, c.end_offset, c.section_titles, c.table_head_length, c.context_line, e.embedding
   from chunk c
  cross join lateral (select e.embedding from chunk_embedding e
                       where e.tenant_id = :t and e.index_id = c.index_id and e.chunk_id = c.id offset 0) e

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from app.errors import InvalidInputError
 
-PARTS = ("summaries", "keywords", "entities", "relations")
+PARTS = ("summaries", "keywords", "entities", "relations", "context_lines")
 """Names of the parts that a chat model may write about a section."""
 
 
@@ -20,6 +20,7 @@ class EnrichmentSettings:
         keywords: Whether sections get keywords.
         entities: Whether chunks get entities.
         relations: Whether chunks get relations between entities.
+        context_lines: Whether chunks get a line that is embedded and indexed before their text.
         max_tokens_per_document: Maximum number of tokens that one version of a document may cost.
         max_tokens_per_day: Maximum number of tokens that the knowledge base may cost in one day (UTC).
         model: Name of the chat model; None for the chat model of the service.
@@ -30,6 +31,7 @@ class EnrichmentSettings:
     keywords: bool = True
     entities: bool = True
     relations: bool = True
+    context_lines: bool = False
     max_tokens_per_document: int = 200_000
     max_tokens_per_day: int = 1_000_000
     model: str | None = None

@@ -40,6 +40,7 @@ from app.index_maintenance.service import (
     IndexMaintenance,
 )
 from app.inference.embedding import EmbeddingUnavailable
+from app.ingestion.context_lines import ContextLineIndexer
 from app.ingestion.pipeline import IngestionPipeline
 from app.ingestion.reindex.document_build import DocumentRebuilder
 from app.ingestion.reindex.index_build import Reindexer
@@ -199,7 +200,9 @@ async def enrich_document(context: JobContext, job: ClaimedJob) -> None:
     """
     db = TenantDatabase(context.resources.database, job.tenant_id)
     kb_id, document_id = (UUID(job.payload[name]) for name in ("knowledge_base", "document"))
-    enricher = DocumentEnricher(context.resources.enrichment_models)
+    enricher = DocumentEnricher(
+        context.resources.enrichment_models, ContextLineIndexer(context.resources.embedders).index
+    )
     preemption = context.preemption or PreemptionTimer()
     try:
         await enricher.enrich(db, kb_id, document_id, preemption.check_preemption)

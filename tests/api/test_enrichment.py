@@ -144,6 +144,7 @@ def test_new_knowledge_base_has_enrichment_disabled(tenant: Tenant) -> None:
         "keywords": True,
         "entities": True,
         "relations": True,
+        "context_lines": False,
         "max_tokens_per_document": 200_000,
         "max_tokens_per_day": 1_000_000,
         "model": None,

@@ -22,6 +22,7 @@ from tests.cli.conftest import embedding_settings
 
 KB = "/v1/knowledge-bases/default"
 SENTENCE = "Ada Lovelace wrote a program with Charles Babbage and counted the wheels of the engine. "
+LINE = "A line about zeppelins"
 SECTIONS = 4
 TEXT = "\n\n".join(f"# Part {number}\n\nThis is part {number}. {SENTENCE * 6}" for number in range(SECTIONS))
 
@@ -53,7 +54,9 @@ class HeldWriter:
             is_held = len(self.requests) in self.held
         if is_held:
             self.released.wait(2 * HANG_SECONDS)
-        return self._writer(talk)
+        passages = json.loads(talk.messages[1]["content"]).get("passages", [])
+        lines = [{"passage": passage["number"], "line": LINE} for passage in passages]
+        return json.dumps({**json.loads(self._writer(talk)), "context_lines": lines})
 
 
 @pytest.fixture
@@ -82,13 +85,22 @@ def find_state(service: Command) -> dict[str, Any]:
     return state
 
 
+def assert_lines_are_indexed(service: Command) -> None:
+    """Check that a search finds chunks by a word of their line, and returns their text as written."""
+    with service.client() as client:
+        body = {"query": "zeppelins", "knowledge_bases": ["default"], "strategy": "lexical"}
+        results = client.post("/v1/search", json=body).raise_for_status().json()["results"]
+    assert results
+    assert all("Lovelace" in result["text"] and LINE not in result["text"] for result in results)
+
+
 def test_serve_enrichment_interrupted_by_kills_pays_each_finished_call_once(
-    place: Path, settings: dict[str, str], chat: ChatServer
+    place: Path, settings: dict[str, str], chat: ChatServer, endpoint: EmbeddingServer
 ) -> None:
     chat.reply = writer = HeldWriter(frozenset({2, 4}))
     with serving(place, **settings) as first:
         with first.client() as client:
-            client.patch(KB, json={"enrichment": {"enabled": True}}).raise_for_status()
+            client.patch(KB, json={"enrichment": {"enabled": True, "context_lines": True}}).raise_for_status()
             body = {"text": TEXT, "media_type": "text/markdown"}
             client.post(f"{KB}/documents", json=body).raise_for_status()
         # The worker is killed during the second call. The service starts another one, which repeats this call alone.
@@ -103,8 +115,12 @@ def test_serve_enrichment_interrupted_by_kills_pays_each_finished_call_once(
         wait_until_ended(below)
     writer.released.set()
     with serving(place, **settings) as second:
+        # The worker is killed once more while the chunks are embedded with their lines.
+        wait_until(lambda: any(LINE in text for request in list(endpoint.received) for text in request.inputs))
+        os.kill(worker_of(second.process.pid), signal.SIGKILL)
         wait_until(lambda: find_state(second)["state"] == "done")
         state = find_state(second)
+        assert_lines_are_indexed(second)
         url = json.loads((place / ".carrel" / "runtime.json").read_text())["admin_database_url"]
         assert asyncio.run(find_inconsistencies(url)) == {}
         assert second.end() == 0

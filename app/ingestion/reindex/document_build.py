@@ -17,6 +17,7 @@ from app.inference.embedding import Embedder
 from app.inference.embedding.model_registry import Embedders
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document, create_chunk_tools
+from app.ingestion.context_lines import apply_context_lines
 from app.ingestion.embedding import (
     EmbeddedChunks,
     derive_checkpoint_key,
@@ -175,7 +176,7 @@ def _chunk_stored(
     assign_images(tree, stored.image_ranges)
     if provided is None:
         drafts, token_counts = chunk_document(tree, generation.chunking, tools)
-        drafts = _relocate_topics(tree, drafts, stored)
+        drafts = apply_context_lines(_relocate_topics(tree, drafts, stored), stored.context_lines)
     else:
         drafts, token_counts = list(provided.drafts), tools.count_tokens([draft.content for draft in provided.drafts])
         _check_provided_lengths(token_counts, provided, tools)

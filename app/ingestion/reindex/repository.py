@@ -8,6 +8,7 @@ from uuid import UUID
 
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
+from app.documents.context_lines import ContextLine
 from app.documents.provided_graph import ProvidedGraph
 from app.documents.source_map import SourceMap
 from app.documents.types import CHUNKS_TYPE, build_chunk_id
@@ -32,6 +33,7 @@ class StoredDocument:
         nodes: Rows of the tree, parents before children.
         image_ranges: Ranges of the text that represent images.
         source_map: Position of the text in the file; None if no position is known.
+        context_lines: Context lines of the chunks in the live search index.
     """
 
     id: UUID
@@ -44,6 +46,7 @@ class StoredDocument:
     nodes: Sequence[StoredNode]
     image_ranges: Sequence[ImageRange]
     source_map: SourceMap | None = None
+    context_lines: Sequence[ContextLine] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class RebuildingRepository:
             nodes=[_parse_node(record) for record in await self.session.fetch_rows(_NODES, values)],
             image_ranges=[ImageRange(*record) for record in await self.session.fetch_rows(_IMAGE_RANGES, values)],
             source_map=SourceMap.from_stored(row["source_map"]),
+            context_lines=[ContextLine(*record) for record in await self.session.fetch_rows(_CONTEXT_LINES, values)],
         )
 
     async def find_live_identity(self) -> dict[str, Any]:
@@ -217,6 +221,7 @@ def _parse_draft(row: Record) -> ChunkDraft:
         ordinal=row["ordinal"],
         table_head=None if head_length is None else content[:head_length],
         provided_graph=ProvidedGraph.from_stored(row["provided_graph"]),
+        context_line=row["context_line"],
     )
 
 
@@ -253,6 +258,9 @@ _IMAGE_RANGES = parse_statement(f"""
 select distinct c.start_offset, c.end_offset, c.image_ordinal, c.media_type from chunk c
  where {_CHUNK_FILTER} and c.image_ordinal is not null""")  # noqa: S608
 _DRAFTS = parse_statement(f"select c.* from chunk c where {_LIVE_CHUNK_FILTER} order by c.ordinal")  # noqa: S608
+_CONTEXT_LINES = parse_statement(f"""
+select c.start_offset, c.end_offset, c.context_line from chunk c
+ where {_LIVE_CHUNK_FILTER} and c.context_line is not null order by c.ordinal""")  # noqa: S608
 _VECTORS = parse_statement(f"""
 select c.ordinal, e.embedding from chunk c
  cross join lateral (select e.embedding from chunk_embedding e

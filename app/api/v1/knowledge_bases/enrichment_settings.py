@@ -30,6 +30,11 @@ class EnrichmentSettingsRequest(StrictRequestModel):
         description="Relations between entities. Those without evidence in the text are dropped.",
         examples=[True],
     )
+    context_lines: bool = Field(
+        _DEFAULTS.context_lines,
+        description="A line about each chunk that is embedded and indexed before its text, which stays as written.",
+        examples=[False],
+    )
     max_tokens_per_document: int = Field(
         _DEFAULTS.max_tokens_per_document,
         ge=1,
@@ -59,6 +64,9 @@ class EnrichmentSettingsOut(BaseModel):
     keywords: bool = Field(description="Whether sections get keywords.", examples=[True])
     entities: bool = Field(description="Whether chunks get entities of the model.", examples=[True])
     relations: bool = Field(description="Whether chunks get relations of the model.", examples=[True])
+    context_lines: bool = Field(
+        description="Whether chunks get a line that is embedded and indexed before their text.", examples=[False]
+    )
     max_tokens_per_document: int = Field(
         description="Maximum number of tokens that one version of a document may cost.", examples=[200_000]
     )

@@ -1,0 +1,228 @@
+"""Context lines of chunks: the lanes of a live document are written again with the lines of a chat model."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from pgvector import HalfVector
+
+from app.db.session import Session, TenantDatabase
+from app.db.statements import Record, parse_statement
+from app.documents.context_lines import ContextLine, find_context_lines
+from app.documents.scopes import OPEN_LEVEL_KEYS
+from app.documents.types import build_chunk_id
+from app.inference.embedding import Vectors
+from app.inference.embedding.model_registry import Embedders
+from app.ingestion.embedding import derive_checkpoint_key, embed_chunks, record_usage, record_usage_on_failure
+from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
+from app.ingestion.progress import IngestionProgress
+from app.ingestion.reindex.repository import RebuildingRepository, StoredDocument
+from app.ingestion.reindex.stored_tree import restore_tree
+from app.ingestion.repository import BATCH_SIZE, build_frequency_params
+from app.ingestion.term_vector import TermVector
+from app.ingestion.tree_columns import format_array
+from app.ingestion.types import ChunkDraft
+from app.knowledge_bases.repository import KnowledgeBaseRepository
+from app.knowledge_bases.types import IndexMismatch
+from app.lexical.analyzers import parse_analyzer_version
+from app.lexical.languages import build_lexical_entries
+from app.lexical.weights import LexicalEntry, recompute_entry_weights
+
+
+def apply_context_lines(drafts: Sequence[ChunkDraft], lines: Sequence[ContextLine]) -> list[ChunkDraft]:
+    """Return chunks with the context line that overlaps each of them most.
+
+    Args:
+        drafts: Chunks of a document.
+        lines: Context lines of the document.
+    """
+    found = find_context_lines([(draft.start, draft.end) for draft in drafts], lines) if lines else [None] * len(drafts)
+    return [
+        draft if draft.context_line == line else replace(draft, context_line=line)
+        for draft, line in zip(drafts, found, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLineIndexer:
+    """Writer of context lines into the live search index."""
+
+    embedders: Embedders
+
+    async def index(
+        self,
+        db: TenantDatabase,
+        kb_id: UUID,
+        document_id: UUID,
+        *,
+        version: int,
+        index_id: UUID,
+        lines: Sequence[ContextLine],
+    ) -> bool:
+        """Embed and index the chunks whose context line changes. A repeated call changes nothing.
+
+        Chunks that were uploaded ready-made and chunks of images get no line.
+
+        Args:
+            db: Database of the tenant.
+            kb_id: The knowledge base.
+            document_id: The document.
+            version: Its live version.
+            index_id: The live search index.
+            lines: All context lines of the version.
+
+        Returns:
+            False if the document has another version or another search index now.
+
+        Raises:
+            IndexMismatch: The embedding model of the search index is not configured.
+            EmbeddingUnavailable: The embedding model does not answer.
+            TooManyTerms: A chunk has too many different terms with its line.
+        """
+        async with db.transaction(snapshot=True) as session:
+            repository = RebuildingRepository(session, db.tenant_id, kb_id)
+            stored = await repository.load_document(document_id)
+            index = await session.fetch_row(_FIND_INDEX, {"t": db.tenant_id, "kb": kb_id, "d": document_id})
+            if stored is None or index is None or (stored.version, index["id"]) != (version, index_id):
+                return False
+            if stored.has_provided_chunks:
+                return True
+            former = await repository.load_live_drafts(stored)
+        changed = await asyncio.to_thread(_list_changed, stored, former, lines)
+        return not changed or await self._store(db, kb_id, stored, index, changed)
+
+    async def _store(
+        self, db: TenantDatabase, kb_id: UUID, stored: StoredDocument, index: Record, drafts: Sequence[ChunkDraft]
+    ) -> bool:
+        embedder = self.embedders.find_by_identity(index["identity"])
+        if embedder is None:
+            raise IndexMismatch(f"The embedding model {index['identity']['model']!r} is not configured.")
+        limit = embedder.max_tokens - embedder.special_tokens
+        contextualize = partial(contextualize_chunks, count_tokens=embedder.count_tokens, max_tokens=limit)
+        texts = await asyncio.to_thread(contextualize, stored.title, drafts, source=stored.source)
+        tree = await asyncio.to_thread(restore_tree, stored.text, stored.nodes)
+        entries: Sequence[LexicalEntry] = await asyncio.to_thread(
+            build_lexical_entries,
+            texts,
+            language=index["language"],
+            index_id=index["id"],
+            avgdl=index["avgdl"],
+            version=parse_analyzer_version(index["identity"].get("analyzer")),
+        )
+        embedded = await embed_chunks(
+            db,
+            stored.id,
+            ChunkedDocument(tree, drafts, [], texts),
+            embedder=embedder,
+            progress=IngestionProgress(db, stored.id, None),
+        )
+        accepted = [position for position in range(len(drafts)) if position not in embedded.rejected]
+        async with record_usage_on_failure(db, embedder, embedded.unrecorded_usage), db.transaction() as session:
+            repository = RebuildingRepository(session, db.tenant_id, kb_id)
+            if not await repository.lock_document(stored):
+                return False
+            locked = await KnowledgeBaseRepository(session, db.tenant_id).lock_indexes(kb_id)
+            live = await session.fetch_row(_FIND_INDEX, {"t": db.tenant_id, "kb": kb_id, "d": stored.id})
+            if live is None or live["id"] != index["id"]:
+                return False
+            averages = index["avgdl"], locked[index["id"]].avgdl
+            for start in range(0, len(accepted), BATCH_SIZE):
+                batch = accepted[start : start + BATCH_SIZE]
+                weighted = recompute_entry_weights([entries[at] for at in batch], avgdl=averages)
+                chunks = [drafts[at] for at in batch]
+                await self._update(session, db.tenant_id, stored, live, (chunks, embedded.vectors[batch], weighted))
+            await repository.delete_checkpoints(stored.id, derive_checkpoint_key(embedder.identity))
+            await record_usage(session, db, embedder, embedded.unrecorded_usage)
+        return True
+
+    async def _update(
+        self,
+        session: Session,
+        tenant_id: UUID,
+        stored: StoredDocument,
+        index: Record,
+        rows: tuple[Sequence[ChunkDraft], Vectors, Sequence[LexicalEntry]],
+    ) -> None:
+        drafts, vectors, entries = rows
+        ids = [build_chunk_id(stored.id, stored.version, draft.ordinal or 0) for draft in drafts]
+        values: dict[str, Any] = {"t": tenant_id, "i": index["id"], "ids": ids}
+        if index["scope_key"] not in OPEN_LEVEL_KEYS:
+            await session.fetch_rows(_SUBTRACT_PRIVATE, {**values, "scope": index["scope_key"]})
+        await session.fetch_rows(_SUBTRACT, values)
+        values |= {
+            "lines": [draft.context_line for draft in drafts],
+            "vectors": [HalfVector(vector) for vector in vectors.astype(np.float16)],
+            "lengths": [entry.length for entry in entries],
+            "terms": [TermVector(entry) for entry in entries],
+            "keys": [format_array(entry.keys) for entry in entries],
+        }
+        await session.fetch_rows(_UPDATE, values)
+        frequencies = {"t": tenant_id, "i": index["id"], **build_frequency_params(entries)}
+        await session.fetch_rows(_ADD, frequencies | {"length": sum(entry.length for entry in entries)})
+        if index["scope_key"] not in OPEN_LEVEL_KEYS:
+            del frequencies["max_weights"]
+            await session.fetch_rows(_ADD_PRIVATE, {**frequencies, "scope": index["scope_key"]})
+
+
+def _list_changed(
+    stored: StoredDocument, drafts: Sequence[ChunkDraft], lines: Sequence[ContextLine]
+) -> list[ChunkDraft]:
+    """Return the chunks of texts whose context line changes, with their new line."""
+    images = {(image.start, image.end) for image in stored.image_ranges}
+    texts = [draft for draft in drafts if (draft.start, draft.end) not in images]
+    return [
+        draft
+        for draft, former in zip(apply_context_lines(texts, lines), texts, strict=True)
+        if draft.context_line != former.context_line
+    ]
+
+
+_FIND_INDEX = parse_statement("""
+select i.id, i.identity, i.avgdl, d.language, d.scope_key from document d
+  join search_index i on i.tenant_id = d.tenant_id and i.kb_id = d.kb_id and i.state = 'live'
+ where d.tenant_id = :t and d.kb_id = :kb and d.id = :d""")
+_FORMER = """
+  select l.keys, l.dl from chunk_lexical l
+   where l.tenant_id = :t and l.index_id = :i and l.chunk_id = any(:ids::uuid[])"""
+_SUBTRACT = parse_statement(f"""
+with former as ({_FORMER}
+), totals as (
+  insert into index_totals (tenant_id, index_id, chunks, tokens)
+  select :t::uuid, :i::uuid, 0, -sum(dl) from former having count(*) > 0
+)
+insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
+select :t::uuid, :i::uuid, k, -count(*), 0 from former, unnest(keys) k group by k""")  # noqa: S608  (constants)
+_SUBTRACT_PRIVATE = parse_statement(f"""
+with former as ({_FORMER}
+)
+insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+select :t::uuid, :i::uuid, s.scope_key, c.key, c.chunks
+  from (select k, -count(*) from former, unnest(keys) k group by k) c(key, chunks)
+ cross join (values (:scope::uuid), (all_private_levels())) s(scope_key)""")  # noqa: S608  (constants)
+_UPDATE = parse_statement("""
+with made as (
+  select u.* from unnest(:ids::uuid[], :lines::text[], :vectors::halfvec[], :lengths::int[], :terms::sparsevec[],
+                         :keys::text[]) u(id, line, vector, length, terms, keys)
+), chunks as (
+  update chunk c set context_line = m.line from made m where c.tenant_id = :t and c.index_id = :i and c.id = m.id
+), dense as (
+  update chunk_embedding e set embedding = m.vector from made m
+   where e.tenant_id = :t and e.index_id = :i and e.chunk_id = m.id
+)
+update chunk_lexical l set dl = m.length, terms = m.terms, keys = m.keys::int4[] from made m
+ where l.tenant_id = :t and l.index_id = :i and l.chunk_id = m.id""")
+_ADD = parse_statement("""
+with totals as (
+  insert into index_totals (tenant_id, index_id, chunks, tokens) values (:t, :i, 0, :length)
+)
+insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
+select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[], :max_weights::text::real[]) u""")
+_ADD_PRIVATE = parse_statement("""
+insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
+select :t::uuid, :i::uuid, s.scope_key, u.key, u.chunks
+  from unnest(:df_keys::text::int4[], :df::text::int4[]) u(key, chunks)
+ cross join (values (:scope::uuid), (all_private_levels())) s(scope_key)""")

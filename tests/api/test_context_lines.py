@@ -1,0 +1,182 @@
+"""Context lines of a chat model: embedded and indexed before the text of a chunk, which stays as written."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from harness.consistency import find_inconsistencies
+from harness.databases import DatabaseFactory
+from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
+from harness.protocol_servers.embedding import EmbeddingServer
+from harness.running_service import Service, Tenant, build_settings, run_service
+from harness.section_writer import SectionWriter, measure_tokens, read_material
+from tests.api.test_enrichment import ENRICHMENT, KB, TEXT, add, enable, fetch, tenant_id, wait_for, wait_for_state
+
+pytestmark = pytest.mark.usefixtures("chat")
+WORD = "zeppelin"
+
+
+@pytest.fixture(scope="module")
+def service(
+    running_chat: ChatServer, make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Service]:
+    with EmbeddingServer() as embedding:
+        models = {"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"}
+        settings = build_settings(tmp_path_factory.mktemp("lines"), embedding=embedding.settings, models=models)
+        with run_service(settings, make_database()) as running:
+            yield running
+
+
+@pytest.fixture
+def chat(running_chat: ChatServer) -> ChatServer:
+    """Chat server whose replies have a line about each passage; ``WORD`` is in the line about Grace Hopper only."""
+    writer = SectionWriter()
+
+    def write(talk: ReceivedTextRequest) -> str:
+        material = read_material(talk)
+        reply = json.loads(writer(talk))
+        if "passages" in material:
+            reply["context_lines"] = [
+                {
+                    "passage": passage["number"],
+                    "line": f"About\n{WORD if 'Compilers' in material['headings'] else 'reels'}",
+                }
+                for passage in material["passages"]
+            ]
+        return json.dumps(reply)
+
+    running_chat.reset()
+    running_chat.measure_tokens = measure_tokens
+    running_chat.delay_seconds = 0.0
+    running_chat.reply = write
+    return running_chat
+
+
+@pytest.fixture
+def tenant(service: Service) -> Tenant:
+    return service.create_tenant("lines")
+
+
+def load_chunks(service: Service, tenant: Tenant) -> list[tuple[str, str | None]]:
+    """Return the texts and context lines of the chunks in the live search index."""
+    statement = (
+        "select c.content, c.context_line from chunk c join search_index i on i.tenant_id = c.tenant_id"
+        " and i.id = c.index_id and i.state = 'live' where c.tenant_id = $1 order by c.document_id, c.ordinal"
+    )
+    return [tuple(row) for row in fetch(service, statement, tenant_id(tenant))]
+
+
+def search(tenant: Tenant, query: str, **fields: Any) -> list[str]:
+    body = {"query": query, "knowledge_bases": ["default"], "strategy": "lexical", **fields}
+    reply = tenant.admin.post("/v1/search", json=body)
+    assert reply.status_code == 200, reply.text
+    return [hit["text"] for hit in reply.json()["results"]]
+
+
+def count_mistakes(service: Service, tenant: Tenant) -> dict[str, Any]:
+    return asyncio.run(find_inconsistencies(service.urls.app, tenant_id(tenant)))
+
+
+@pytest.mark.parametrize("owner", [{}, {"user_id": "user-1"}])
+def test_search_finds_chunk_by_word_of_its_line(service: Service, tenant: Tenant, owner: dict[str, str]) -> None:
+    enable(tenant, context_lines=True)
+    document = add(tenant, **owner)
+    wait_for_state(tenant, document, "done")
+    chunks = load_chunks(service, tenant)
+    assert {line for _, line in chunks} == {f"About {WORD}", "About reels"}
+    found = search(tenant, WORD, scope=owner)
+    assert found
+    assert all("Hopper" in text or "Compilers" in text or "machine" in text for text in found)
+    assert all(WORD not in text for text in found)
+    assert {text for text, _ in chunks} >= set(found)
+    assert count_mistakes(service, tenant) == {}
+
+
+def test_lines_are_off_by_default(service: Service, tenant: Tenant, chat: ChatServer) -> None:
+    enable(tenant)
+    wait_for_state(tenant, add(tenant), "done")
+    assert all("passages" not in read_material(talk) for talk in chat.text_requests)
+    assert {line for _, line in load_chunks(service, tenant)} == {None}
+
+
+def test_reindex_keeps_lines_without_calls(service: Service, tenant: Tenant, chat: ChatServer) -> None:
+    enable(tenant, context_lines=True)
+    document = add(tenant)
+    wait_for_state(tenant, document, "done")
+    calls, former = len(chat.text_requests), load_chunks(service, tenant)
+    tokens = tenant.admin.get(ENRICHMENT).json()["tokens_today"]
+    reindexed = tenant.admin.post(f"{KB}/reindex", json={"chunking": {"max_tokens": 60}})
+    assert reindexed.status_code == 202, reindexed.text
+    wait_for(lambda: len(load_chunks(service, tenant)) > len(former))
+    assert None not in {line for _, line in load_chunks(service, tenant)}
+    wait_for_state(tenant, document, "done")
+    assert search(tenant, WORD)
+    assert len(chat.text_requests) == calls
+    assert tenant.admin.get(ENRICHMENT).json()["tokens_today"] == tokens
+    assert count_mistakes(service, tenant) == {}
+
+
+def test_replaced_and_deleted_documents_have_no_lines(service: Service, tenant: Tenant) -> None:
+    enable(tenant, context_lines=True)
+    wait_for_state(tenant, add(tenant), "done")
+    assert search(tenant, WORD)
+    enable(tenant, context_lines=False)
+    document = add(tenant, TEXT.replace("built", "designed"))
+    wait_for_state(tenant, document, "done")
+    assert search(tenant, WORD) == []
+    assert count_mistakes(service, tenant) == {}
+    deleted = tenant.admin.delete(f"{KB}/documents/{document['id']}")
+    deletion = f"/v1/deletions/{deleted.headers['carrel-deletion-id']}"
+    wait_for(lambda: tenant.admin.get(deletion).json()["finished_at"])
+    assert load_chunks(service, tenant) == []
+    assert count_mistakes(service, tenant) == {}
+
+
+def test_lines_switched_off_are_removed_by_the_next_run(service: Service, tenant: Tenant) -> None:
+    enable(tenant, context_lines=True)
+    wait_for_state(tenant, add(tenant), "done")
+    enable(tenant, context_lines=False)
+    assert tenant.admin.post(f"{ENRICHMENT}/run").json() == {"enqueued": 1}
+    wait_for(lambda: {line for _, line in load_chunks(service, tenant)} == {None})
+    assert search(tenant, WORD) == []
+    assert count_mistakes(service, tenant) == {}
+
+
+def test_copy_of_a_document_does_not_get_vectors_of_its_lines(service: Service, tenant: Tenant) -> None:
+    enable(tenant, context_lines=True)
+    wait_for_state(tenant, add(tenant), "done")
+    enable(tenant, context_lines=False)
+    wait_for_state(tenant, add(tenant, external_id="copy"), "done")
+    statement = (
+        "select count(distinct e.embedding::text), count(*) from chunk c join chunk_embedding e on"
+        " (e.tenant_id, e.index_id, e.chunk_id) = (c.tenant_id, c.index_id, c.id)"
+        " where c.tenant_id = $1 and c.ordinal = 0"
+    )
+    assert tuple(fetch(service, statement, tenant_id(tenant))[0]) == (2, 2)
+
+
+def test_uploaded_chunks_get_no_line(service: Service, tenant: Tenant, chat: ChatServer) -> None:
+    enable(tenant, context_lines=True)
+    chunks = [{"text": TEXT[:600]}, {"text": TEXT[600:]}]
+    reply = tenant.admin.post(f"{KB}/documents", params={"wait": 30}, json={"chunks": chunks})
+    assert reply.json()["status"] == "ready", reply.text
+    wait_for_state(tenant, reply.json(), "done")
+    assert {line for _, line in load_chunks(service, tenant)} == {None}
+    assert all(read_material(talk).get("passages", []) == [] for talk in chat.text_requests)
+    assert count_mistakes(service, tenant) == {}
+
+
+def test_estimate_counts_lines(tenant: Tenant) -> None:
+    add(tenant)
+    without = tenant.admin.post(f"{ENRICHMENT}/estimate").json()
+    settings = {"enabled": False, "context_lines": True}
+    tenant.admin.patch(KB, json={"enrichment": settings}).raise_for_status()
+    estimate = tenant.admin.post(f"{ENRICHMENT}/estimate").json()
+    assert estimate["calls"] == without["calls"]
+    assert estimate["output_tokens"] > without["output_tokens"]
+    enable(tenant, context_lines=True)
+    tenant.admin.post(f"{ENRICHMENT}/run").raise_for_status()
+    wait_for(lambda: tenant.admin.get(ENRICHMENT).json()["documents"]["done"] == 1)
