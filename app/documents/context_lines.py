@@ -33,7 +33,7 @@ def find_context_lines(ranges: Sequence[tuple[int, int]], lines: Sequence[Contex
     ordered = sorted(lines, key=lambda line: (line.start, line.end))
     starts = [line.start for line in ordered]
     longest = max((line.end - line.start for line in ordered), default=0)
-    found: list[str | None] = []
+    results: list[str | None] = []
     for start, end in ranges:
         candidates = ordered[bisect_right(starts, start - longest - 1) : bisect_right(starts, end - 1)]
         best, best_overlap = None, 0
@@ -41,5 +41,5 @@ def find_context_lines(ranges: Sequence[tuple[int, int]], lines: Sequence[Contex
             overlap = min(end, line.end) - max(start, line.start)
             if overlap > best_overlap:
                 best, best_overlap = line.text, overlap
-        found.append(best)
-    return found
+        results.append(best)
+    return results

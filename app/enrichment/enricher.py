@@ -112,12 +112,12 @@ class DocumentEnricher:
 
     Attributes:
         models: Chat models.
-        index_lines: Embeds and indexes the chunks of a document with its context lines. It returns False if the
+        apply_lines: Embeds and indexes the chunks of a document with its context lines. It returns False if the
             document has another version or another search index.
     """
 
     models: EnrichmentModels
-    index_lines: Callable[..., Awaitable[bool]]
+    apply_lines: Callable[..., Awaitable[bool]]
 
     async def enrich(
         self, db: TenantDatabase, kb_id: UUID, document_id: UUID, check_preemption: Callable[[], None]
@@ -311,7 +311,7 @@ class DocumentEnricher:
         """
         target = run.target
         if state is not EnrichmentState.FAILED and (run.settings.context_lines or target.has_context_lines):
-            await self._index_lines(db, run)
+            await self._apply_lines(db, run)
         sections = [run.sections[position] for position in sorted(run.sections)]
         async with db.transaction() as session:
             repository = EnrichmentRepository(session, db.tenant_id)
@@ -331,7 +331,7 @@ class DocumentEnricher:
                 )
             await repository.set_state(target.document_id, state, run.progress)
 
-    async def _index_lines(self, db: TenantDatabase, run: _Run) -> None:
+    async def _apply_lines(self, db: TenantDatabase, run: _Run) -> None:
         """Embed and index the chunks with their context lines, before the state says that the document is enriched.
 
         Raises:
@@ -339,7 +339,7 @@ class DocumentEnricher:
         """
         target = run.target
         lines = [line for section in run.sections.values() for line in locate_lines(section.call, section.reply.lines)]
-        is_current = await self.index_lines(
+        is_current = await self.apply_lines(
             db, target.kb_id, target.document_id, version=target.version, index_id=target.index_id, lines=lines
         )
         if not is_current:

@@ -1,8 +1,8 @@
-"""Context lines of chunks: the lanes of a live document are written again with the lines of a chat model."""
+"""Context lines of chunks: vectors and terms of a live document are stored again with the lines of a chat model."""
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -12,13 +12,13 @@ from pgvector import HalfVector
 
 from app.db.session import Session, TenantDatabase
 from app.db.statements import Record, parse_statement
-from app.documents.context_lines import ContextLine, find_context_lines
+from app.documents.context_lines import ContextLine
 from app.documents.scopes import OPEN_LEVEL_KEYS
 from app.documents.types import build_chunk_id
 from app.inference.embedding import Vectors
 from app.inference.embedding.model_registry import Embedders
 from app.ingestion.embedding import derive_checkpoint_key, embed_chunks, record_usage, record_usage_on_failure
-from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
+from app.ingestion.embedding_text import ChunkedDocument, apply_context_lines, contextualize_chunks
 from app.ingestion.progress import IngestionProgress
 from app.ingestion.reindex.repository import RebuildingRepository, StoredDocument
 from app.ingestion.reindex.stored_tree import restore_tree
@@ -33,27 +33,13 @@ from app.lexical.languages import build_lexical_entries
 from app.lexical.weights import LexicalEntry, recompute_entry_weights
 
 
-def apply_context_lines(drafts: Sequence[ChunkDraft], lines: Sequence[ContextLine]) -> list[ChunkDraft]:
-    """Return chunks with the context line that overlaps each of them most.
-
-    Args:
-        drafts: Chunks of a document.
-        lines: Context lines of the document.
-    """
-    found = find_context_lines([(draft.start, draft.end) for draft in drafts], lines) if lines else [None] * len(drafts)
-    return [
-        draft if draft.context_line == line else replace(draft, context_line=line)
-        for draft, line in zip(drafts, found, strict=True)
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class ContextLineIndexer:
     """Writer of context lines into the live search index."""
 
     embedders: Embedders
 
-    async def index(
+    async def apply(
         self,
         db: TenantDatabase,
         kb_id: UUID,

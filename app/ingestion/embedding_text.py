@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from app.documents.context_lines import ContextLine, find_context_lines
 from app.ingestion.parsers.toolkit.links import strip_addresses
 from app.ingestion.plain_tables import format_plain_tables
 from app.ingestion.types import ChunkDraft, DocumentTree, EncodedImage
@@ -92,6 +93,22 @@ def contextualize_chunks(
             texts[index] = _join_prefix(prefixes[index], drafts[index])
         pending_indexes = [index for index in too_long if prefixes[index]]
     return texts
+
+
+def apply_context_lines(drafts: Sequence[ChunkDraft], lines: Sequence[ContextLine]) -> list[ChunkDraft]:
+    """Return chunks with the context line that overlaps each of them most.
+
+    Args:
+        drafts: Chunks of a document.
+        lines: Context lines of the document.
+    """
+    matched = (
+        find_context_lines([(draft.start, draft.end) for draft in drafts], lines) if lines else [None] * len(drafts)
+    )
+    return [
+        draft if draft.context_line == line else replace(draft, context_line=line)
+        for draft, line in zip(drafts, matched, strict=True)
+    ]
 
 
 def _limit_prefixes(

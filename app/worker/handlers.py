@@ -201,7 +201,7 @@ async def enrich_document(context: JobContext, job: ClaimedJob) -> None:
     db = TenantDatabase(context.resources.database, job.tenant_id)
     kb_id, document_id = (UUID(job.payload[name]) for name in ("knowledge_base", "document"))
     enricher = DocumentEnricher(
-        context.resources.enrichment_models, ContextLineIndexer(context.resources.embedders).index
+        context.resources.enrichment_models, ContextLineIndexer(context.resources.embedders).apply
     )
     preemption = context.preemption or PreemptionTimer()
     try:

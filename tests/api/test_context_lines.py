@@ -102,7 +102,7 @@ def test_lines_are_off_by_default(service: Service, tenant: Tenant, chat: ChatSe
     assert {line for _, line in load_chunks(service, tenant)} == {None}
 
 
-def test_reindex_keeps_lines_without_calls(service: Service, tenant: Tenant, chat: ChatServer) -> None:
+def test_reindex_preserves_lines_without_calls(service: Service, tenant: Tenant, chat: ChatServer) -> None:
     enable(tenant, context_lines=True)
     document = add(tenant)
     wait_for_state(tenant, document, "done")

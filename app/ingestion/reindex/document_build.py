@@ -17,7 +17,6 @@ from app.inference.embedding import Embedder
 from app.inference.embedding.model_registry import Embedders
 from app.ingestion.chunkers import ChunkTools
 from app.ingestion.chunking import chunk_document, create_chunk_tools
-from app.ingestion.context_lines import apply_context_lines
 from app.ingestion.embedding import (
     EmbeddedChunks,
     derive_checkpoint_key,
@@ -26,7 +25,7 @@ from app.ingestion.embedding import (
     record_usage,
     record_usage_on_failure,
 )
-from app.ingestion.embedding_text import ChunkedDocument, contextualize_chunks
+from app.ingestion.embedding_text import ChunkedDocument, apply_context_lines, contextualize_chunks
 from app.ingestion.graph_extraction import GraphSource, extract_graphs, find_plugin_entities
 from app.ingestion.images.description import find_draft_images, load_image
 from app.ingestion.images.image_embedding import DocumentImageEmbedder, ImageSource, derive_image_checkpoint_key
