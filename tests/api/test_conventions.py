@@ -162,7 +162,7 @@ def test_invalid_list_cursors_and_limits_are_422(service: Service, admin: httpx2
     "query",
     [
         "status=done", "external_id=%00", "external_id=" + "x" * 513, "user_id=%00", "user_id=" + "x" * 257,
-        "agent_id=a", "user_id=u&chat_id=c", "filter=%00", "filter=[]", "filter={", 'filter={"a":{"~":1}}',
+        "agent_id=a", "user_id=u&agent_id=a", "filter=%00", "filter=[]", "filter={", 'filter={"a":{"~":1}}',
         "filter=" + "[" * 20_000, 'filter={"a":"%5Cud800"}', 'filter={"a":1e999}', 'filter={"a":NaN}',
         'filter={"%5Cud800":1}',
         "filter=" + '{"a":' * 5000 + "1" + "}" * 5000, 'filter={"a":' + "9" * 5000 + "}",
