@@ -467,6 +467,7 @@ EXCUSED: Mapping[str, str] = {
     "app.documents.upload.pdf_signature": "It looks at the first 8,192 and the last 2,048 bytes of a file.",
     "app.graph.extraction.letters": "It lists the capital letters of Unicode.",
     "app.graph.extraction.plugin_extractor": _SHORT,
+    "app.graph.serializers": _SHORT,
     "app.inference.embedding.openai_errors": _SHORT,
     "app.section_notes.extraction": "It looks at the first 4,000 characters of a chunk.",
     "app.settings.pgvector_sources": _SERVICE,
