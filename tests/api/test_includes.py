@@ -157,6 +157,32 @@ def test_include_that_waits_too_long_is_left_out_with_a_warning(films: Tenant) -
     assert [step["step"] for step in found["degraded"]] == ["include"]
 
 
+def test_include_of_chunks_that_waits_too_long_is_left_out_with_a_warning(films: Tenant) -> None:
+    """A lock on the table of corrections lets the include wait until its time limit."""
+    kb = "/v1/knowledge-bases/default"
+    [chunk, *_] = films.admin.get(f"{kb}/chunks").json()["items"]
+    own = f"{kb}/documents/{chunk['document']['id']}/chunks"
+    paths = [f"{kb}/chunks", own, f"{own}/{chunk['id']}", f"/v1/chunks/{chunk['id']}"]
+
+    def read() -> list[Any]:
+        return [films.admin.get(path, params={"include": "entities,keywords"}) for path in paths]
+
+    async def run() -> list[Any]:
+        connection = await asyncpg.connect(films.service.urls.owner)
+        try:
+            async with connection.transaction():
+                await connection.execute("lock table entity_alias in access exclusive mode")
+                return await asyncio.to_thread(read)
+        finally:
+            await connection.close()
+
+    for reply in asyncio.run(run()):
+        assert reply.status_code == 200, reply.text
+        body = reply.json()
+        assert [warning["code"] for warning in body["warnings"]] == ["include_skipped"]
+        assert set(NAMES) & set(body.get("items", [body])[0]) == {"keywords"}
+
+
 def read_chunks(tenant: Tenant, document: str, **params: str) -> list[dict[str, Any]]:
     """Return the second chunk of a document from each route that reads chunks."""
     own = f"/v1/knowledge-bases/default/documents/{document}/chunks"

@@ -1,11 +1,23 @@
-"""Query parameter that adds fields to chunks."""
+"""Query parameter that adds fields to chunks, and the warnings about fields that were not loaded."""
 
 from typing import Annotated
 
 from fastapi import Depends, Query
+from pydantic import BaseModel, Field
 
 from app.api.http.request_models import Text
+from app.api.http.warning_schema import WarningOut
 from app.graph.includes import parse_include_names
+
+
+class IncludeWarningsOut(BaseModel):
+    """Warnings about includes."""
+
+    warnings: list[WarningOut] | None = Field(
+        None,
+        description="Warnings `include_skipped` about additions that were not loaded in time. Only present with one.",
+        exclude_if=lambda warnings: not warnings,
+    )
 
 
 def _parse_include(
@@ -14,7 +26,8 @@ def _parse_include(
         Query(
             max_length=100,
             description="Fields to add to each chunk, separated by commas: `entities` that the chunk names, "
-            "`parent_summaries` of the sections above it, `keywords` of its section.",
+            "`parent_summaries` of the sections above it, `keywords` of its section. "
+            "A slow one is left out with a warning.",
             examples=["entities,keywords"],
         ),
     ] = None,

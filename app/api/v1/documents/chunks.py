@@ -1,8 +1,7 @@
 """Chunks of documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -13,7 +12,8 @@ from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentR
 from app.api.http import example_values
 from app.api.http.include_schemas import IncludedOut, to_included_fields
 from app.api.http.path_parameters import ChunkPath, DocumentPath, KnowledgeBasePath
-from app.api.v1.documents.chunk_includes import IncludeNames
+from app.api.http.warning_schema import to_warnings_out
+from app.api.v1.documents.chunk_includes import IncludeNames, IncludeWarningsOut
 from app.api.v1.documents.documents import decode_document_id
 from app.api.v1.documents.images import ImageOut, to_image_out
 from app.api.v1.documents.nodes import LineBoxesOut, OffsetUnit, decode_node_id, to_line_box_fields
@@ -28,6 +28,7 @@ from app.documents import types
 from app.documents.content.offsets import OffsetConverter
 from app.documents.content.service import ChunkView
 from app.documents.types import ChunkNotFound
+from app.graph.includes.service import ChunkIncludes
 from app.ids import decode_id, encode_id
 
 router = APIRouter(
@@ -107,11 +108,11 @@ class ChunkOut(IncludedOut):
     )
 
 
-class ChunkList(ListResponse[ChunkOut]):
+class ChunkList(ListResponse[ChunkOut], IncludeWarningsOut):
     """Page of chunks."""
 
 
-class ChunkDetailOut(ChunkOut, LineBoxesOut):
+class ChunkDetailOut(ChunkOut, LineBoxesOut, IncludeWarningsOut):
     """Chunk with its position on the pages and its neighbours."""
 
     previous_chunk_id: str | None = Field(
@@ -153,7 +154,7 @@ def to_chunk_fields(
     chunk: ChunkRow,
     document: DocumentRow,
     offsets: OffsetConverter,
-    included: Mapping[UUID, Mapping[str, Sequence[Any]]] = MappingProxyType({}),
+    included: ChunkIncludes | None = None,
 ) -> dict[str, Any]:
     """Return the fields that the list and the single chunk share.
 
@@ -161,7 +162,7 @@ def to_chunk_fields(
         chunk: Chunk of the live version.
         document: Document of the chunk.
         offsets: Conversion of offsets to the requested unit.
-        included: Loaded includes by the id of the chunk.
+        included: Loaded includes of the chunk.
     """
     return {
         "id": encode_id("chk", chunk.id),
@@ -183,7 +184,7 @@ def to_chunk_fields(
         "image": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.image_ordinal, chunk.media_type),
         "metadata": chunk.attributes,
         **to_provided_graph_fields(chunk.provided_graph),
-        **to_included_fields(included.get(chunk.id, {})),
+        **to_included_fields({} if included is None else included.select(chunk)),
     }
 
 
@@ -228,7 +229,8 @@ async def list_chunks(
     included = await tenant.chunk_includes.load(include, chunks)
     items = [ChunkOut(**to_chunk_fields(chunk, view.document, view.offsets, included)) for chunk in chunks]
     has_more = len(view.chunks) > page.limit
-    return ChunkList(items=items, next_cursor=encode_cursor(chunks[-1].ordinal) if has_more else None)
+    cursor = encode_cursor(chunks[-1].ordinal) if has_more else None
+    return ChunkList(items=items, next_cursor=cursor, warnings=to_warnings_out(included.warnings))
 
 
 @router.get("/chunks/{chunk}", summary="Get a chunk", response_model=ChunkDetailOut)
@@ -250,4 +252,5 @@ async def get_chunk(
     return ChunkDetailOut(
         **to_chunk_fields(view.chunk, view.document, view.offsets, included),
         **to_chunk_detail_fields(view),
+        warnings=to_warnings_out(included.warnings),
     )

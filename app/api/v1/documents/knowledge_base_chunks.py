@@ -10,7 +10,8 @@ from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentR
 from app.api.http import example_values
 from app.api.http.path_parameters import ChunkPath, KnowledgeBasePath
 from app.api.http.request_models import Text
-from app.api.v1.documents.chunk_includes import IncludeNames
+from app.api.http.warning_schema import to_warnings_out
+from app.api.v1.documents.chunk_includes import IncludeNames, IncludeWarningsOut
 from app.api.v1.documents.chunks import (
     ChunkDetailOut,
     ChunkOut,
@@ -61,7 +62,7 @@ class KnowledgeBaseChunkOut(ChunkOut, ChunkPlaceOut):
     """Chunk with its document."""
 
 
-class KnowledgeBaseChunkList(ListResponse[KnowledgeBaseChunkOut]):
+class KnowledgeBaseChunkList(ListResponse[KnowledgeBaseChunkOut], IncludeWarningsOut):
     """Page of chunks of several documents."""
 
 
@@ -119,7 +120,7 @@ async def list_knowledge_base_chunks(
         for item in listed
     ]
     cursor = encode_cursor(listed[-1].document.id, listed[-1].chunk.ordinal) if chunks[page.limit :] else None
-    return KnowledgeBaseChunkList(items=items, next_cursor=cursor)
+    return KnowledgeBaseChunkList(items=items, next_cursor=cursor, warnings=to_warnings_out(included.warnings))
 
 
 @router.get("/chunks/{chunk}", summary="Get a chunk by its id", response_model=PlacedChunkOut)
@@ -138,5 +139,6 @@ async def get_chunk_by_id(
     return PlacedChunkOut(
         **to_chunk_fields(view.chunk, view.document, view.offsets, included),
         **to_chunk_detail_fields(view),
+        warnings=to_warnings_out(included.warnings),
         **_to_place_fields(view.document, name),
     )
