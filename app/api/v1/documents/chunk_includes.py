@@ -13,8 +13,8 @@ from app.graph.includes import parse_include_names
 class IncludeWarningsOut(BaseModel):
     """Warnings about includes."""
 
-    warnings: list[WarningOut] | None = Field(
-        None,
+    warnings: list[WarningOut] = Field(
+        default_factory=list,
         description="Warnings `include_skipped` about additions that were not loaded in time. Only present with one.",
         exclude_if=lambda warnings: not warnings,
     )
