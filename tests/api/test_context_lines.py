@@ -80,6 +80,7 @@ def count_mistakes(service: Service, tenant: Tenant) -> dict[str, Any]:
     return asyncio.run(find_inconsistencies(service.urls.app, tenant_id(tenant)))
 
 
+@pytest.mark.capability("enrich-context")
 @pytest.mark.parametrize("owner", [{}, {"user_id": "user-1"}])
 def test_search_finds_chunk_by_word_of_its_line(service: Service, tenant: Tenant, owner: dict[str, str]) -> None:
     enable(tenant, context_lines=True)
@@ -95,6 +96,7 @@ def test_search_finds_chunk_by_word_of_its_line(service: Service, tenant: Tenant
     assert count_mistakes(service, tenant) == {}
 
 
+@pytest.mark.capability("enrich-context-off")
 def test_lines_are_off_by_default(service: Service, tenant: Tenant, chat: ChatServer) -> None:
     enable(tenant)
     wait_for_state(tenant, add(tenant), "done")
@@ -102,6 +104,7 @@ def test_lines_are_off_by_default(service: Service, tenant: Tenant, chat: ChatSe
     assert {line for _, line in load_chunks(service, tenant)} == {None}
 
 
+@pytest.mark.capability("enrich-context-reindex")
 def test_reindex_preserves_lines_without_calls(service: Service, tenant: Tenant, chat: ChatServer) -> None:
     enable(tenant, context_lines=True)
     document = add(tenant)
@@ -169,6 +172,7 @@ def test_uploaded_chunks_get_no_line(service: Service, tenant: Tenant, chat: Cha
     assert count_mistakes(service, tenant) == {}
 
 
+@pytest.mark.capability("enrich-context-estimate")
 def test_estimate_counts_lines(tenant: Tenant) -> None:
     add(tenant)
     without = tenant.admin.post(f"{ENRICHMENT}/estimate").json()
