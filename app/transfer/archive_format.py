@@ -6,6 +6,7 @@ from typing import IO, Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
+from app.documents.context_lines import MAX_LINE_CHARACTERS
 from app.documents.provided_graph import (
     MAX_ENTITY_COUNT,
     MAX_ENTITY_NAME_CHARACTERS,
@@ -74,6 +75,9 @@ _ScopeId = Annotated[
 _Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARACTERS), AfterValidator(_check_storable)]
 _TableHead = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_CHUNK_CHARACTERS), AfterValidator(_check_storable)
+]
+_ContextLine = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARACTERS), AfterValidator(_check_storable)
 ]
 _EntityName = Annotated[
     str, StringConstraints(min_length=1, max_length=MAX_ENTITY_NAME_CHARACTERS), AfterValidator(_check_storable)
@@ -247,6 +251,7 @@ class ChunkRecord(ArchiveRecord):
     ``entities`` and ``relations`` came with the chunk. All other entities are extracted again.
 
     ``table_head`` is the head of the table that the chunk begins inside of, and that its text repeats.
+    ``context_line`` is a line of a chat model: the vector and the terms of the chunk include it.
     """
 
     start: _Number
@@ -260,6 +265,7 @@ class ChunkRecord(ArchiveRecord):
     metadata: _Metadata = Field(default_factory=dict)
     image: _Number | None = None
     table_head: _TableHead | None = None
+    context_line: _ContextLine | None = None
     embedded: bool = True
     entities: Annotated[tuple[EntityRecord, ...], Field(max_length=MAX_PROVIDED_ENTITIES)] = ()
     relations: Annotated[tuple[RelationRecord, ...], Field(max_length=MAX_PROVIDED_RELATIONS)] = ()

@@ -132,6 +132,7 @@ class DocumentStructure:
                 metadata={key: value for key, value in chunk.metadata.items() if key not in self.enforced_keys},
                 table_head=chunk.table_head,
                 provided_graph=chunk.to_provided_graph(),
+                context_line=chunk.context_line,
             )
         )
 

@@ -264,6 +264,7 @@ def _encode_chunk(row: Record) -> bytes:
         metadata=row["metadata"],
         image=row["image_ordinal"],
         table_head=None if row["table_head_length"] is None else row["content"][: row["table_head_length"]],
+        context_line=row["context_line"],
         embedded=row["embedding"] is not None,
         **(row["provided_graph"] or {}),
     ).to_json_line()

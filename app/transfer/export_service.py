@@ -43,8 +43,8 @@ from app.transfer.types import (
     FORMAT,
     FORMAT_VERSION,
     MAX_PART_BYTES,
+    VERSION_OF_CORRECTIONS,
     VERSION_WITHOUT_CORRECTIONS,
-    VERSION_WITHOUT_POSITIONS,
     ExportInterrupted,
 )
 from carrel import __version__
@@ -128,10 +128,10 @@ class KnowledgeBaseExport:
         """
         directory = find_temporary_directory()
         with tempfile.TemporaryFile(dir=directory) as sums, tempfile.TemporaryFile(dir=directory) as skipped:
-            corrections, has_positions = await self._load_corrections()
+            corrections, needs_newest = await self._load_corrections()
             for entity, reason in corrections.omitted:
                 skipped.write(_format_skipped({"source": entity, "external_id": None, "reason": reason}))
-            content = build_manifest(self.kb, corrections, has_positions=has_positions).to_json_line()
+            content = build_manifest(self.kb, corrections, needs_newest=needs_newest).to_json_line()
             _write_checksum(sums, hashlib.sha256(content).hexdigest(), MANIFEST)
             yield build_member(MANIFEST, content)
             number, after = 0, None
@@ -162,10 +162,10 @@ class KnowledgeBaseExport:
             return list(await repository.list_document_ids(after=after, limit=PAGE_SIZE))
 
     async def _load_corrections(self) -> tuple[ArchivedCorrections, bool]:
-        """Return the corrections of entities, and whether any document has positions in its file."""
+        """Return the corrections of entities, and whether the archive needs the newest format."""
         async with self.db.transaction(snapshot=True) as session:
             corrections = await load_corrections(session, self.db.tenant_id, self.kb.row.id, self.kb.index.id)
-            return corrections, await self._create_repository(session).has_source_maps()
+            return corrections, await self._create_repository(session).needs_newest_format()
 
     async def _read_document(self, document_id: UUID, splits: Sequence[SplitRecord]) -> "_WrittenDocument | None":
         """Write the parts of a document. Return None if the document was deleted.
@@ -234,13 +234,13 @@ class KnowledgeBaseExport:
         return TransferRepository(session, self.db.tenant_id, self.kb.row.id, self.kb.index.id)
 
 
-def build_manifest(kb: KnowledgeBaseView, corrections: ArchivedCorrections, *, has_positions: bool) -> ArchiveManifest:
+def build_manifest(kb: KnowledgeBaseView, corrections: ArchivedCorrections, *, needs_newest: bool) -> ArchiveManifest:
     """Return the manifest of an archive of this knowledge base.
 
     Args:
         kb: The knowledge base with its search index.
         corrections: Its corrections of entities.
-        has_positions: Whether any document has positions in its file.
+        needs_newest: Whether the archive has positions in files or context lines.
     """
     row, identity = kb.row, kb.index.identity
     settings = {
@@ -259,10 +259,10 @@ def build_manifest(kb: KnowledgeBaseView, corrections: ArchivedCorrections, *, h
         # Services before this setting accept archives with its default.
         "graph": None if row.graph == GraphSettings().to_stored() else _to_graph_fields(row.graph),
     }
-    version = VERSION_WITHOUT_CORRECTIONS if corrections.is_empty else VERSION_WITHOUT_POSITIONS
+    version = VERSION_WITHOUT_CORRECTIONS if corrections.is_empty else VERSION_OF_CORRECTIONS
     return ArchiveManifest(
         format=FORMAT,
-        version=FORMAT_VERSION if has_positions else version,
+        version=FORMAT_VERSION if needs_newest else version,
         merges=tuple(corrections.merges),
         carrel=__version__,
         name=row.name,

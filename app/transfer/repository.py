@@ -47,9 +47,9 @@ class TransferRepository:
         """Return whether the search index is still live."""
         return await self.session.fetch_row(_FIND_LIVE_INDEX, self._key_params) is not None
 
-    async def has_source_maps(self) -> bool:
-        """Return whether any document has positions in its file."""
-        return await self.session.fetch_row(_HAS_SOURCE_MAPS, self._key_params) is not None
+    async def needs_newest_format(self) -> bool:
+        """Return whether any document has positions in its file, or any chunk has a context line."""
+        return await self.session.fetch_row(_NEEDS_NEWEST_FORMAT, self._key_params) is not None
 
     async def list_document_ids(self, *, after: UUID | None, limit: int) -> Sequence[UUID]:
         """Return a page of ids of documents, in ascending order."""
@@ -124,9 +124,12 @@ _FIND_LIVE_INDEX = parse_statement(_IS_LIVE)
 _LIST_DOCUMENT_IDS = parse_statement("""
 select id from document
  where tenant_id = :t and kb_id = :kb and (:after::uuid is null or id > :after) order by id limit :most""")
-_HAS_SOURCE_MAPS = parse_statement("""
-select 1 from document d join document_text t on t.tenant_id = d.tenant_id and t.document_id = d.id
- where d.tenant_id = :t and d.kb_id = :kb and t.source_map is not null limit 1""")
+_NEEDS_NEWEST_FORMAT = parse_statement("""
+select 1 where exists (
+         select from document d join document_text t on t.tenant_id = d.tenant_id and t.document_id = d.id
+          where d.tenant_id = :t and d.kb_id = :kb and t.source_map is not null)
+    or exists (select from chunk
+                where tenant_id = :t and kb_id = :kb and index_id = :i and context_line is not null)""")
 _DOCUMENT = parse_statement(f"""
 select {DOCUMENT_COLUMNS}, exists ({_IS_LIVE}) is_live,
        (select coalesce(sum(octet_length(content)), 0) from document_text where tenant_id = :t and document_id = :d)
@@ -148,7 +151,7 @@ select page, width, height, starts, ends, boxes from document_page
 _CHUNKS = parse_statement("""
 select c.content, c.start_offset, c.end_offset, c.token_count, c.page, c.page_end, c.slide, c.section_titles,
        c.node_path, c.metadata, c.image_ordinal, c.table_head_length, c.provided_graph,
-       e.embedding
+       c.context_line, e.embedding
   from (select * from chunk where tenant_id = :t and kb_id = :kb and document_id = :d and version = :v
            and index_id = :i and id = any(:ids::uuid[])) c
   left join lateral (select e.embedding from chunk_embedding e

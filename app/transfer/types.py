@@ -7,8 +7,10 @@ from app.ingestion.types import MAX_CHUNKS, MAX_NODES
 
 FORMAT = "carrel-knowledge-base"
 FORMAT_VERSION = 4
-VERSION_WITHOUT_POSITIONS = 3
-"""Version of archives without positions of texts in their files, so that services before the positions read them."""
+VERSION_OF_CORRECTIONS = 3
+"""Version of archives with corrections of entities, and neither positions in files nor context lines, so that earlier
+services read them.
+"""
 
 VERSION_WITHOUT_CORRECTIONS = 2
 """Version of archives with neither positions nor corrections of entities."""

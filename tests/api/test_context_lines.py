@@ -184,3 +184,20 @@ def test_estimate_counts_lines(tenant: Tenant) -> None:
     enable(tenant, context_lines=True)
     tenant.admin.post(f"{ENRICHMENT}/run").raise_for_status()
     wait_for(lambda: tenant.admin.get(ENRICHMENT).json()["documents"]["done"] == 1)
+
+
+def test_archive_preserves_lines(service: Service, tenant: Tenant, chat: ChatServer) -> None:
+    enable(tenant, context_lines=True)
+    wait_for_state(tenant, add(tenant), "done")
+    archive = tenant.admin.get("/v1/knowledge-bases/default/export").content
+    assert b'"version":4' in archive
+    calls = len(chat.text_requests)
+    other = service.create_tenant("importing")
+    imported = other.admin.post(
+        "/v1/knowledge-bases/default/import", content=archive, headers={"content-type": "application/x-tar"}
+    )
+    assert imported.status_code == 200, imported.text
+    assert load_chunks(service, other) == load_chunks(service, tenant)
+    assert search(other, WORD) == search(tenant, WORD) != []
+    assert count_mistakes(service, other) == {}
+    assert len(chat.text_requests) == calls
