@@ -9,11 +9,13 @@ from uuid import UUID
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.principal import Quotas
-from app.quotas.types import StorageUsage, Usage
+from app.quotas.types import NO_KEY, StorageUsage, Usage
 
 # Fields that are counted in memory. Numbers of chunks and of document tokens are recorded when chunks are stored.
 COUNTED_FIELDS = ("uploads", "documents", "bytes", "searches", "query_tokens")
-_USAGE_FIELDS = ("uploads", "documents", "bytes", "chunks", "searches", "embedding_tokens")
+_USAGE_FIELDS = (
+    "uploads", "documents", "bytes", "chunks", "searches", "embedding_tokens", "enrichment_calls", "enrichment_tokens",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,16 @@ class QuotaRepository:
 
     async def list_usage_by_day(self, begin: date, end: date) -> list[tuple[date, Usage]]:
         """Return the usage of each day from ``begin`` to ``end``, without days that have no usage."""
-        rows = await self.session.fetch_rows(_DAYS, {"t": self.tenant_id, "begin": begin, "end": end})
+        rows = await self.session.fetch_rows(_DAYS, self._build_usage_params(begin, end))
         return [(row["day"], _to_usage(row)) for row in rows]
 
     async def list_usage_by_key(self, begin: date, end: date) -> Sequence[tuple[UUID, str | None, Usage]]:
         """Return the usage of each key in a period, the busiest first, with the key's name if the key still exists."""
-        rows = await self.session.fetch_rows(_KEYS, {"t": self.tenant_id, "begin": begin, "end": end})
+        rows = await self.session.fetch_rows(_KEYS, self._build_usage_params(begin, end))
         return [(row["key_id"], row["name"], _to_usage(row)) for row in rows]
+
+    def _build_usage_params(self, begin: date, end: date) -> dict[str, Any]:
+        return {"t": self.tenant_id, "begin": begin, "end": end, "no_key": NO_KEY}
 
 
 def _to_usage(row: Record) -> Usage:
@@ -174,12 +179,17 @@ on conflict (tenant_id, day, key_id) do update
        query_tokens = d.query_tokens + excluded.query_tokens""")
 _SUMS = """
 sum(uploads) uploads, sum(documents) documents, sum(bytes) bytes, sum(chunks) chunks, sum(searches) searches,
-sum(embedding_tokens + query_tokens) embedding_tokens"""
+sum(embedding_tokens + query_tokens) embedding_tokens, sum(calls) enrichment_calls, sum(tokens) enrichment_tokens"""
+# The row of the enrichment whose owner is the tenant has the sums of its knowledge bases.
+_USAGE = """
+(select day, key_id, uploads, documents, bytes, chunks, searches, embedding_tokens, query_tokens, 0 calls, 0 tokens
+   from usage_day where tenant_id = :t and day between :begin and :end
+ union all
+ select day, :no_key::uuid, 0, 0, 0, 0, 0, 0, 0, calls, tokens
+   from enrichment_usage where tenant_id = :t and owner_id = :t and day between :begin and :end) used"""
 _DAYS = parse_statement(f"""
-select day, {_SUMS} from usage_day where tenant_id = :t and day between :begin and :end
- group by day order by day""")  # noqa: S608  (constants)
+select day, {_SUMS} from {_USAGE} group by day order by day""")  # noqa: S608  (constants)
 _KEYS = parse_statement(f"""
-select u.*, k.name from (select key_id, {_SUMS} from usage_day where tenant_id = :t and day between :begin and :end
-                          group by key_id) u
+select u.*, k.name from (select key_id, {_SUMS} from {_USAGE} group by key_id) u
   left join api_key k on k.tenant_id = :t and k.id = u.key_id
  order by u.searches + u.uploads desc, u.key_id limit 1000""")  # noqa: S608  (constants)

@@ -78,7 +78,10 @@ class StorageUsage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Usage of a day or of an API key; ``embedding_tokens`` counts tokens of documents and of queries."""
+    """Usage of a day or of an API key.
+
+    ``embedding_tokens`` counts tokens of documents and of queries. The enrichment by a chat model belongs to no key.
+    """
 
     uploads: int
     documents: int
@@ -86,3 +89,5 @@ class Usage:
     chunks: int
     searches: int
     embedding_tokens: int
+    enrichment_calls: int = 0
+    enrichment_tokens: int = 0

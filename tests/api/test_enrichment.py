@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -18,6 +19,7 @@ from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
 from harness.section_writer import SectionWriter, measure_tokens, read_material
 from tests.api.problems import assert_problem
+from tests.cli.commands import printed
 
 KB = "/v1/knowledge-bases/default"
 ENRICHMENT = f"{KB}/enrichment"
@@ -473,3 +475,33 @@ def test_estimate_is_within_a_fifth_of_the_cost_of_fifty_documents(
     upload_reports(tenant, 10, first=50)
     wait_for(lambda: tenant.admin.get(ENRICHMENT).json()["documents"]["done"] == 60)
     assert status["tokens_today"] < tenant.admin.get(ENRICHMENT).json()["tokens_today"]
+
+
+def test_usage_has_calls_and_tokens_of_the_enrichment(
+    tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
+) -> None:
+    enable(tenant)
+    wait_for_state(tenant, add(tenant), "done")
+    expected = (len(running_chat.text_requests), tenant.admin.get(f"{KB}/enrichment").json()["tokens_today"])
+    assert expected[0] > 0
+    days = tenant.admin.get("/v1/usage").json()["items"]
+    assert [(day["enrichment_calls"], day["enrichment_tokens"]) for day in days] == [expected]
+    keys = {item["key"]: item for item in tenant.admin.get("/v1/usage", params={"by": "key"}).json()["items"]}
+    assert (keys[None]["enrichment_calls"], keys[None]["enrichment_tokens"]) == expected
+    assert {item["enrichment_calls"] for key, item in keys.items() if key is not None} == {0}
+
+
+def test_enrichment_commands_estimate_start_and_show(
+    tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
+) -> None:
+    carrel = partial(printed, url=tenant.service.url, key=tenant.key)
+    add(tenant)
+    estimate = carrel("kb", "enrichment", "estimate", "default", "--json")
+    assert (estimate["documents"], estimate["calls"]) == (1, 3)
+    carrel("kb", "enrichment", "run", "default", status=1)  # not enabled
+    carrel("kb", "update", "default", '{"enrichment": {"enabled": true}}')
+    assert carrel("kb", "enrichment", "run", "default", "--json") == {"enqueued": 1}
+    show = partial(carrel, "kb", "enrichment", "show", "default", "--json")
+    wait_for(lambda: show()["documents"]["done"] == 1)
+    assert show()["calls_today"] == len(running_chat.text_requests) == 3
+    assert "tokens_today" in carrel("kb", "enrichment", "show", "default")

@@ -21,6 +21,8 @@ from carrel_client.types import (
     DocumentFilters,
     DocumentGraphReply,
     DocumentOptions,
+    EnrichmentEstimate,
+    EnrichmentStatus,
     EntityCorrection,
     EntityFilters,
     EntityItem,
@@ -315,6 +317,20 @@ class AsyncKnowledgeBases:
         """Delete a merge or a split."""
         path = build_path("knowledge-bases", knowledge_base, "entities", "corrections", correction)
         await self._client.send(Request("DELETE", path))
+
+    async def enrichment(self, knowledge_base: str) -> EnrichmentStatus:
+        """Return the state of the enrichment by a chat model."""
+        return cast(EnrichmentStatus, await self._client.get("knowledge-bases", knowledge_base, "enrichment"))
+
+    async def estimate_enrichment(self, knowledge_base: str) -> EnrichmentEstimate:
+        """Return the estimated cost of the documents that are not enriched. No model is called."""
+        reply = await self._client.post("knowledge-bases", knowledge_base, "enrichment", "estimate")
+        return cast(EnrichmentEstimate, reply)
+
+    async def run_enrichment(self, knowledge_base: str) -> int:
+        """Enqueue the documents that are not enriched, and return their number."""
+        reply = await self._client.post("knowledge-bases", knowledge_base, "enrichment", "run")
+        return cast(int, reply["enqueued"])
 
     async def export(self, knowledge_base: str, target: Path | str) -> int:
         """Export a knowledge base to an archive file and return the number of bytes."""

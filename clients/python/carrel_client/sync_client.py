@@ -20,6 +20,8 @@ from carrel_client.types import (
     DocumentFilters,
     DocumentGraphReply,
     DocumentOptions,
+    EnrichmentEstimate,
+    EnrichmentStatus,
     EntityCorrection,
     EntityFilters,
     EntityItem,
@@ -312,6 +314,20 @@ class KnowledgeBases:
         """Delete a merge or a split."""
         path = build_path("knowledge-bases", knowledge_base, "entities", "corrections", correction)
         self._client.send(Request("DELETE", path))
+
+    def enrichment(self, knowledge_base: str) -> EnrichmentStatus:
+        """Return the state of the enrichment by a chat model."""
+        return cast(EnrichmentStatus, self._client.get("knowledge-bases", knowledge_base, "enrichment"))
+
+    def estimate_enrichment(self, knowledge_base: str) -> EnrichmentEstimate:
+        """Return the estimated cost of the documents that are not enriched. No model is called."""
+        reply = self._client.post("knowledge-bases", knowledge_base, "enrichment", "estimate")
+        return cast(EnrichmentEstimate, reply)
+
+    def run_enrichment(self, knowledge_base: str) -> int:
+        """Enqueue the documents that are not enriched, and return their number."""
+        reply = self._client.post("knowledge-bases", knowledge_base, "enrichment", "run")
+        return cast(int, reply["enqueued"])
 
     def export(self, knowledge_base: str, target: Path | str) -> int:
         """Export a knowledge base to an archive file and return the number of bytes."""

@@ -296,6 +296,30 @@ class ExternalSearch(TypedDict):
     timeout_seconds: float
 
 
+class EnrichmentStatus(TypedDict):
+    """State of the enrichment of a knowledge base by a chat model. ``documents`` has their number by state."""
+
+    enabled: bool
+    model: str | None
+    documents: dict[str, int]
+    waiting_for: str | None
+    calls_today: int
+    tokens_today: int
+    max_tokens_per_day: int
+
+
+class EnrichmentEstimate(TypedDict):
+    """Estimated cost of the documents that are not enriched."""
+
+    documents: int
+    sampled_documents: int
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    is_calibrated: bool
+
+
 class EntityFilters(TypedDict, total=False):
     """Filters of a list of entities: parts of the name, and a scope."""
 

@@ -29,6 +29,13 @@ class UsageCountsOut(BaseModel):
     chunks: int = Field(description="Number of new chunks, whether they exist now or not.", examples=[480])
     searches: int = Field(description="Number of searches.", examples=[230])
     embedding_tokens: int = Field(description="Number of embedded tokens of documents and queries.", examples=[98200])
+    enrichment_calls: int = Field(
+        description="Number of calls of the chat model that enriches documents. They belong to no key.", examples=[35]
+    )
+    enrichment_tokens: int = Field(
+        description="Number of tokens of these calls, with those reserved for calls that were interrupted.",
+        examples=[51200],
+    )
 
 
 class DailyUsageOut(UsageCountsOut):
@@ -75,6 +82,8 @@ class UsageOut(BaseModel):
                     "chunks": 480,
                     "searches": 230,
                     "embedding_tokens": 98200,
+                    "enrichment_calls": 35,
+                    "enrichment_tokens": 51200,
                 }
             ]
         ],
