@@ -13,7 +13,7 @@ from typing import Any
 
 from app.sandbox.confinement import ConfinedProcess, SandboxLimits, confine, die_with_parent
 
-MAX_DESCRIPTORS = 4
+MAX_DESCRIPTORS = 5
 _READ_BYTES = 64 * 1024
 
 

@@ -46,9 +46,12 @@ MANIFEST, CHECKSUMS, SKIPPED_DOCUMENTS = "manifest.json", "SHA256SUMS", "skipped
 DOCUMENT, ORIGINAL = "document.json", "original"
 TEXT, NODES, PAGES, CHUNKS, VECTORS = "text.txt", "nodes.jsonl", "pages.jsonl", "chunks.jsonl", "vectors.f16"
 PARTS = (TEXT, NODES, PAGES, CHUNKS, VECTORS)
+REPLIES = "replies.jsonl"
+"""Part with the replies of the enrichment; only documents that were enriched have it."""
 
 
-def _check_storable(value: str) -> str:
+def check_storable(value: str) -> str:
+    """Return a text that the database can store. Raises ValueError."""
     if "\0" in value:
         raise ValueError("must not contain NUL")
     value.encode()
@@ -68,31 +71,31 @@ def _check_warning_code(value: str) -> str:
     return value
 
 
-_Name = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(_check_storable)]
+_Name = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(check_storable)]
 _ScopeId = Annotated[
-    str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID_LENGTH), AfterValidator(_check_storable)
+    str, StringConstraints(min_length=1, max_length=MAX_SCOPE_ID_LENGTH), AfterValidator(check_storable)
 ]
-_Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARACTERS), AfterValidator(_check_storable)]
+_Title = Annotated[str, StringConstraints(max_length=MAX_TITLE_CHARACTERS), AfterValidator(check_storable)]
 _TableHead = Annotated[
-    str, StringConstraints(min_length=1, max_length=MAX_CHUNK_CHARACTERS), AfterValidator(_check_storable)
+    str, StringConstraints(min_length=1, max_length=MAX_CHUNK_CHARACTERS), AfterValidator(check_storable)
 ]
-_ContextLine = Annotated[
-    str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARACTERS), AfterValidator(_check_storable)
+ContextLineText = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_LINE_CHARACTERS), AfterValidator(check_storable)
 ]
-_EntityName = Annotated[
-    str, StringConstraints(min_length=1, max_length=MAX_ENTITY_NAME_CHARACTERS), AfterValidator(_check_storable)
+EntityName = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_ENTITY_NAME_CHARACTERS), AfterValidator(check_storable)
 ]
-_EntityType = Annotated[
-    str, StringConstraints(min_length=1, max_length=MAX_PREDICATE_CHARACTERS), AfterValidator(_check_storable)
+EntityType = Annotated[
+    str, StringConstraints(min_length=1, max_length=MAX_PREDICATE_CHARACTERS), AfterValidator(check_storable)
 ]
-_Uri = Annotated[str, StringConstraints(max_length=MAX_URI_LENGTH), AfterValidator(_check_storable)]
+_Uri = Annotated[str, StringConstraints(max_length=MAX_URI_LENGTH), AfterValidator(check_storable)]
 _WarningCode = Annotated[str, AfterValidator(_check_warning_code)]
-_WarningMessage = Annotated[str, StringConstraints(max_length=MAX_WARNING_LENGTH), AfterValidator(_check_storable)]
-_Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+_WarningMessage = Annotated[str, StringConstraints(max_length=MAX_WARNING_LENGTH), AfterValidator(check_storable)]
+Number = Annotated[int, Field(ge=0, lt=1 << 31)]
 _SourceNumber = Annotated[int, Field(ge=UNKNOWN, lt=1 << 31)]
 _PositiveNumber = Annotated[int, Field(ge=1, lt=1 << 31)]
-_Path = Annotated[tuple[_Number, ...], Field(max_length=MAX_TREE_LEVELS)]
-_Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+_Path = Annotated[tuple[Number, ...], Field(max_length=MAX_TREE_LEVELS)]
+Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 _MediaType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9.+-]+/[a-z0-9.+-]+$", max_length=127)]
 _Metadata = Annotated[dict[str, Any], AfterValidator(_check_metadata)]
 
@@ -110,16 +113,16 @@ class ArchiveRecord(BaseModel):
 class MergeRecord(ArchiveRecord):
     """A merge: an entity that counts as another. Both names are normalized."""
 
-    name: _EntityName
-    target: _EntityName
+    name: EntityName
+    target: EntityName
 
 
 class SplitRecord(ArchiveRecord):
     """A split: an entity that counts as another in one document. ``target_name`` is the name that people gave."""
 
-    name: _EntityName
-    target: _EntityName
-    target_name: _EntityName
+    name: EntityName
+    target: EntityName
+    target_name: EntityName
 
 
 class ArchiveManifest(ArchiveRecord):
@@ -145,13 +148,13 @@ class ArchivePart(ArchiveRecord):
 
     name: Annotated[str, StringConstraints(max_length=64)]
     bytes: Annotated[int, Field(ge=0, lt=1 << 33)]
-    sha256: _Digest
+    sha256: Digest
 
 
 class ImageRecord(ArchiveRecord):
     """An image of the document. The part ``images/N`` holds its bytes; N is ``number``."""
 
-    number: _Number
+    number: Number
     media_type: Literal["image/png", "image/jpeg"]
     width: _PositiveNumber
     height: _PositiveNumber
@@ -162,7 +165,7 @@ class WarningRecord(ArchiveRecord):
 
     code: _WarningCode
     message: _WarningMessage
-    count: _Number | None = None
+    count: Number | None = None
 
 
 class DocumentRecord(ArchiveRecord):
@@ -186,7 +189,7 @@ class DocumentRecord(ArchiveRecord):
     splits: Annotated[tuple[SplitRecord, ...], Field(max_length=MAX_CORRECTIONS)] = ()
     warnings: Annotated[list[WarningRecord], Field(max_length=100)] = Field(default_factory=list)
     images: Annotated[list[ImageRecord], Field(max_length=MAX_DOCUMENT_IMAGES)] = Field(default_factory=list)
-    parts: Annotated[list[ArchivePart], Field(max_length=MAX_DOCUMENT_IMAGES + len(PARTS) + 1)]
+    parts: Annotated[list[ArchivePart], Field(max_length=MAX_DOCUMENT_IMAGES + len(PARTS) + 2)]
 
     @property
     def original(self) -> ArchivePart:
@@ -195,7 +198,8 @@ class DocumentRecord(ArchiveRecord):
 
     def check_parts(self) -> Self:
         """Return the record if it has exactly the parts of a document, in order. Raises ArchiveDamaged."""
-        names = [*PARTS, *(build_image_name(image.number) for image in self.images), ORIGINAL]
+        replies = [REPLIES] if any(part.name == REPLIES for part in self.parts) else []
+        names = [*PARTS, *replies, *(build_image_name(image.number) for image in self.images), ORIGINAL]
         if [part.name for part in self.parts] != names or len(set(names)) != len(names):
             raise ArchiveDamaged("A document of the archive has missing or unknown parts. Export it again.")
         return self
@@ -209,9 +213,9 @@ class NodeRecord(ArchiveRecord):
 
     path: _Path = ()
     kind: NodeKind
-    level: _Number
-    start: _Number
-    end: _Number
+    level: Number
+    start: Number
+    end: Number
     title: _Title | None = None
     page: _PositiveNumber | None = None
     page_end: _PositiveNumber | None = None
@@ -224,25 +228,25 @@ class PageRecord(ArchiveRecord):
     """Positions of a page's lines, like ``LineLayout``: six numbers per line, in tenths of a point."""
 
     page: _PositiveNumber
-    width: _Number
-    height: _Number
+    width: Number
+    height: Number
     lines: Annotated[list[Annotated[int, Field(ge=-(1 << 31), lt=1 << 31)]], Field(max_length=MAX_PAGE_NUMBERS)]
 
 
 class EntityRecord(ArchiveRecord):
     """An entity that came with a chunk."""
 
-    name: _EntityName
-    type: _EntityType | None = None
+    name: EntityName
+    type: EntityType | None = None
     count: Annotated[int, Field(ge=1, le=MAX_ENTITY_COUNT)] = 1
 
 
 class RelationRecord(ArchiveRecord):
     """A relation between two entities that came with a chunk."""
 
-    subject: _EntityName
-    predicate: _EntityType
-    object: _EntityName
+    subject: EntityName
+    predicate: EntityType
+    object: EntityName
 
 
 class ChunkRecord(ArchiveRecord):
@@ -254,18 +258,18 @@ class ChunkRecord(ArchiveRecord):
     ``context_line`` is a line of a chat model: the vector and the terms of the chunk include it.
     """
 
-    start: _Number
-    end: _Number
-    tokens: _Number
+    start: Number
+    end: Number
+    tokens: Number
     path: _Path = ()
     sections: Annotated[tuple[_Title, ...], Field(max_length=MAX_TREE_LEVELS)] = ()
     page: _PositiveNumber | None = None
     page_end: _PositiveNumber | None = None
     slide: _PositiveNumber | None = None
     metadata: _Metadata = Field(default_factory=dict)
-    image: _Number | None = None
+    image: Number | None = None
     table_head: _TableHead | None = None
-    context_line: _ContextLine | None = None
+    context_line: ContextLineText | None = None
     embedded: bool = True
     entities: Annotated[tuple[EntityRecord, ...], Field(max_length=MAX_PROVIDED_ENTITIES)] = ()
     relations: Annotated[tuple[RelationRecord, ...], Field(max_length=MAX_PROVIDED_RELATIONS)] = ()

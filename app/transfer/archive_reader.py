@@ -1,8 +1,9 @@
 """Sandboxed program that checks the documents of an archive, line by line, before the service reads them.
 
-A request comes with four open files: text, nodes, pages and chunks. The reply repeats each valid line after a letter:
-``n`` for a node, ``p`` for a page, ``c`` for a chunk. The last line begins with ``d`` and has the number of characters
-of the text. If the document is refused, the last line begins with ``f`` and has the reason.
+A request comes with open files: text, nodes, pages and chunks, and replies of the enrichment if the document has some.
+Each valid line is sent back after a letter: ``n`` for a node, ``p`` for a page, ``c`` for a chunk, ``r`` for a reply.
+The last line begins with ``d`` and has the number of characters of the text. If the document is refused,
+the last line begins with ``f`` and has the reason.
 """
 
 import codecs
@@ -22,6 +23,7 @@ from app.transfer.archive_format import (
     CHUNKS,
     NODES,
     PAGES,
+    REPLIES,
     ArchiveRecord,
     ChunkRecord,
     NodeRecord,
@@ -29,10 +31,12 @@ from app.transfer.archive_format import (
     parse_record,
     read_lines,
 )
+from app.transfer.reply_transfer import ReplyRecord
 from app.transfer.types import (
     MAX_CHUNK_CHARACTERS,
     MAX_DOCUMENT_CHUNKS,
     MAX_DOCUMENT_NODES,
+    MAX_DOCUMENT_REPLIES,
     MAX_OVERLAP_FACTOR,
     ArchiveDamaged,
     ArchiveTooLarge,
@@ -88,7 +92,7 @@ def _format_last_line(letter: str, values: dict[str, Any]) -> bytes:
 
 
 def _check_document(request: dict[str, Any], files: Sequence[IO[bytes]]) -> Iterator[bytes]:
-    text, nodes, pages, chunks = files
+    text, nodes, pages, chunks, *replies = files
     characters = count_characters(text, max_characters=request["max_characters"])
     tree_validator = TreeValidator(characters)
     for location, line in read_lines(nodes, NODES, max_lines=MAX_DOCUMENT_NODES):
@@ -111,6 +115,11 @@ def _check_document(request: dict[str, Any], files: Sequence[IO[bytes]]) -> Iter
         yield _format_line("c", chunk)
     if not chunk_validator.count:
         raise ArchiveDamaged("A document of the archive has no chunks.")
+    for file in replies:
+        for location, line in read_lines(file, REPLIES, max_lines=MAX_DOCUMENT_REPLIES):
+            reply = parse_record(ReplyRecord, line, location)
+            check_reply_lines(reply, characters, location)
+            yield _format_line("r", reply)
     yield _format_last_line("d", {"characters": characters})
 
 
@@ -188,6 +197,12 @@ def check_page(page: PageRecord, characters: int, location: str) -> None:
     ranges = zip(page.lines[::6], page.lines[1::6], strict=False)
     if len(page.lines) % 6 or any(not 0 <= start <= end <= characters for start, end in ranges):
         raise ArchiveDamaged(f"{location}: lines of a page are outside the text of the document.")
+
+
+def check_reply_lines(reply: ReplyRecord, characters: int, location: str) -> None:
+    """Raise ArchiveDamaged if context lines of a reply are about ranges outside the text."""
+    if any(not line.start <= line.end <= characters for line in reply.lines):
+        raise ArchiveDamaged(f"{location}: a context line is outside the text of the document.")
 
 
 class ChunkValidator:

@@ -28,7 +28,8 @@ from app.transfer.archive_format import (
     NodeRecord,
     PageRecord,
 )
-from app.transfer.archive_reader import ChunkValidator, TreeValidator, check_page
+from app.transfer.archive_reader import ChunkValidator, TreeValidator, check_page, check_reply_lines
+from app.transfer.reply_transfer import ReplyRecord
 from app.transfer.types import ArchiveDamaged
 
 # Range of the length of a unit vector after rounding to single and half precision.
@@ -52,6 +53,7 @@ class ImportedDocument:
     entries: Sequence[LexicalEntry]
     image_by_chunk: Mapping[int, int]
     graphs: Sequence[ChunkGraph] | None
+    replies: Sequence[ReplyRecord] = ()
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class DocumentStructure:
     unembedded: set[int] = field(default_factory=set)
     image_by_chunk: dict[int, int] = field(default_factory=dict)
     source_numbers: "array[int]" = field(default_factory=lambda: array("i"))
+    replies: list[ReplyRecord] = field(default_factory=list)
 
     async def add_records(self, records: AsyncIterator[ArchiveRecord], image_numbers: Collection[int]) -> None:
         """Check all records against the text and the earlier records, and add them.
@@ -74,7 +77,7 @@ class DocumentStructure:
         The sandboxed reader has checked the records before, but its replies are not trusted.
 
         Args:
-            records: The nodes, pages and chunks.
+            records: The nodes, pages, chunks and replies.
             image_numbers: Numbers of the document's images.
 
         Raises:
@@ -94,6 +97,9 @@ class DocumentStructure:
                 case ChunkRecord():
                     chunk_validator.add(record, location)
                     self._add_chunk(record)
+                case ReplyRecord():
+                    check_reply_lines(record, len(self.text), location)
+                    self.replies.append(record)
         tree_validator.require_root()
         if not self.drafts:
             raise ArchiveDamaged("A document of the archive has no chunks.")
@@ -193,6 +199,7 @@ def build_imported_document(
         ),
         image_by_chunk=structure.image_by_chunk,
         graphs=extract_graphs(_build_graph_source(record, structure, kb, language), drafts),
+        replies=structure.replies,
     )
 
 

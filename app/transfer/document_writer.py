@@ -22,6 +22,7 @@ from app.transfer.archive_format import (
     ORIGINAL,
     PAGES,
     PARTS,
+    REPLIES,
     TEXT,
     VECTORS,
     ArchivePart,
@@ -34,10 +35,12 @@ from app.transfer.archive_format import (
     WarningRecord,
     build_image_name,
 )
+from app.transfer.reply_transfer import ReplyRecord
 from app.transfer.types import (
     MAX_DOCUMENT_CHUNKS,
     MAX_DOCUMENT_IMAGES,
     MAX_DOCUMENT_NODES,
+    MAX_DOCUMENT_REPLIES,
     MAX_PART_BYTES,
     MAX_RECORD_BYTES,
     MAX_TREE_LEVELS,
@@ -151,6 +154,21 @@ class DocumentWriter:
             raise DocumentNotWritable("it has too many parts")
         self.files[CHUNKS].write(b"".join(map(_encode_chunk, rows)))
         self.files[VECTORS].write(_encode_vectors(rows))
+
+    def add_replies(self, rows: Sequence[Record]) -> None:
+        """Write the replies of the enrichment, if the document has some.
+
+        Args:
+            rows: Rows of the table enrichment_result.
+
+        Raises:
+            DocumentNotWritable: There are too many.
+        """
+        if len(rows) > MAX_DOCUMENT_REPLIES:
+            raise DocumentNotWritable("it has too many replies of the enrichment")
+        if rows:
+            self.files[REPLIES] = PartFile()
+            self.files[REPLIES].write(b"".join(map(_encode_reply, rows)))
 
     def build_record(self, images: Sequence[Record], splits: Sequence[SplitRecord] = ()) -> DocumentRecord:
         """Return the record of the document and its written parts.
@@ -267,6 +285,15 @@ def _encode_chunk(row: Record) -> bytes:
         context_line=row["context_line"],
         embedded=row["embedding"] is not None,
         **(row["provided_graph"] or {}),
+    ).to_json_line()
+
+
+def _encode_reply(row: Record) -> bytes:
+    return ReplyRecord(
+        **row["reply"],
+        hash=row["content_hash"].hex(),
+        tokens=row["tokens"],
+        estimated_tokens=row["estimated_tokens"],
     ).to_json_line()
 
 

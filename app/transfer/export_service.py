@@ -240,7 +240,7 @@ def build_manifest(kb: KnowledgeBaseView, corrections: ArchivedCorrections, *, n
     Args:
         kb: The knowledge base with its search index.
         corrections: Its corrections of entities.
-        needs_newest: Whether the archive has positions in files or context lines.
+        needs_newest: Whether the archive has positions in files, replies or context lines.
     """
     row, identity = kb.row, kb.index.identity
     settings = {
@@ -309,6 +309,7 @@ async def _write_parts(
         await run_in_thread(writer.add_pages, rows)
     async for rows in repository.iter_chunks(document):
         await _run_work(partial(writer.add_chunks, rows), len(rows) > MAX_INLINE_ROWS)
+    writer.add_replies(await repository.list_replies(document))
     images = await repository.list_images(document)
     return _WrittenDocument(writer, writer.build_record(images, splits), key, images)
 

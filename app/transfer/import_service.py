@@ -54,6 +54,7 @@ from app.transfer.member_reader import (
     skip_files,
 )
 from app.transfer.reader_pool import ArchiveReaderPool
+from app.transfer.reply_transfer import import_replies
 from app.transfer.repository import TransferRepository
 from app.transfer.slots import ImportCapacity
 from app.transfer.tar import TarReader
@@ -268,6 +269,7 @@ class _DocumentImport:
         )
         if self.record.splits:
             await import_splits(session, tenant_id, kb.row.id, row.id, self.record.splits, self.service.author)
+        await import_replies(session, tenant_id, row.id, content.replies)
         if content.language not in kb.languages:
             await bases.add_language(kb.index.id, content.language)
         finished = await VersionRepository(session, tenant_id).finish(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.temp_files import create_temp_directory
-from app.transfer.archive_format import DOCUMENT, ORIGINAL, PARTS, ArchivePart, DocumentRecord, parse_record
+from app.transfer.archive_format import DOCUMENT, ORIGINAL, PARTS, REPLIES, ArchivePart, DocumentRecord, parse_record
 from app.transfer.tar import ArchiveMember, TarReader
 from app.transfer.types import MAX_IMAGE_BYTES, MAX_PART_BYTES, MAX_RECORD_BYTES, ArchiveDamaged, ArchiveTooLarge
 
@@ -22,7 +22,7 @@ class IncomingDocument:
     @property
     def size(self) -> int:
         """Bytes of the parts that are read into memory."""
-        return sum(part.bytes for part in self.record.parts if part.name in PARTS)
+        return sum(part.bytes for part in self.record.parts if part.name in (*PARTS, REPLIES))
 
 
 async def read_small_member(tar: TarReader, member: ArchiveMember) -> bytes:
@@ -50,7 +50,11 @@ async def read_incoming_document(tar: TarReader, member: ArchiveMember, *, max_o
     record = parse_record(DocumentRecord, await read_small_member(tar, member), DOCUMENT).check_parts()
     for part in record.parts:
         limit = (
-            max_original_bytes if part.name == ORIGINAL else MAX_PART_BYTES if part.name in PARTS else MAX_IMAGE_BYTES
+            max_original_bytes
+            if part.name == ORIGINAL
+            else MAX_PART_BYTES
+            if part.name in (*PARTS, REPLIES)
+            else MAX_IMAGE_BYTES
         )
         if part.bytes > limit:
             raise ArchiveTooLarge(f"A document's {part.name} is larger than {limit} bytes.")

@@ -13,6 +13,7 @@ from app.transfer.archive_format import (
     CHUNKS,
     NODES,
     PAGES,
+    REPLIES,
     TEXT,
     ArchiveRecord,
     ChunkRecord,
@@ -20,6 +21,7 @@ from app.transfer.archive_format import (
     PageRecord,
     parse_record,
 )
+from app.transfer.reply_transfer import ReplyRecord
 from app.transfer.types import MAX_LINE_BYTES, ArchiveDamaged, ArchiveTooLarge
 
 MAX_MEMORY_MB = 700
@@ -28,8 +30,10 @@ READ_TIMEOUT_SECONDS = 180
 MAX_CALLS_PER_PROCESS = 500
 # The reader formats records again: numbers and escapes may become longer.
 MAX_REPLY_LINE_BYTES = 8 * MAX_LINE_BYTES
-_RECORD_TYPES: dict[bytes, type[ArchiveRecord]] = {b"n": NodeRecord, b"p": PageRecord, b"c": ChunkRecord}
-_FILES = (TEXT, NODES, PAGES, CHUNKS)
+_RECORD_TYPES: dict[bytes, type[ArchiveRecord]] = {
+    b"n": NodeRecord, b"p": PageRecord, b"c": ChunkRecord, b"r": ReplyRecord,
+}  # fmt: skip
+_FILES = (TEXT, NODES, PAGES, CHUNKS, REPLIES)
 # After this number of records, other tasks of the event loop run.
 _RECORDS_PER_TURN = 100
 
@@ -43,7 +47,7 @@ class ArchiveReaderPool:
     async def read_records(
         self, folder: Path, *, image_numbers: list[int], max_characters: int
     ) -> AsyncGenerator[ArchiveRecord]:
-        """Yield the nodes, pages and chunks of a document.
+        """Yield the nodes, pages, chunks and replies of a document.
 
         Args:
             folder: Folder with the document's files.
@@ -60,7 +64,8 @@ class ArchiveReaderPool:
         try:
             async with asyncio.timeout(READ_TIMEOUT_SECONDS):
                 with ExitStack() as stack:
-                    files = [stack.enter_context((folder / name).open("rb")).fileno() for name in _FILES]
+                    paths = [folder / name for name in _FILES if name != REPLIES or (folder / name).exists()]
+                    files = [stack.enter_context(path.open("rb")).fileno() for path in paths]
                     request = json.dumps({"images": image_numbers, "max_characters": max_characters})
                     await process.send(request.encode("ascii") + b"\n", files)
                 number = 0

@@ -48,7 +48,7 @@ class TransferRepository:
         return await self.session.fetch_row(_FIND_LIVE_INDEX, self._key_params) is not None
 
     async def needs_newest_format(self) -> bool:
-        """Return whether any document has positions in its file, or any chunk has a context line."""
+        """Return whether any document has positions in its file, replies of the enrichment or context lines."""
         return await self.session.fetch_row(_NEEDS_NEWEST_FORMAT, self._key_params) is not None
 
     async def list_document_ids(self, *, after: UUID | None, limit: int) -> Sequence[UUID]:
@@ -92,6 +92,10 @@ class TransferRepository:
         """Return the rows of a document's images."""
         return await self.session.fetch_rows(_IMAGES, self._build_params(document))
 
+    async def list_replies(self, document: DocumentRow) -> Sequence[Record]:
+        """Return the stored replies of the enrichment of a document."""
+        return await self.session.fetch_rows(_REPLIES, self._build_params(document))
+
     async def _iter_batches(
         self, query: Statement, document: DocumentRow, ordinal_column: str, batch_size: int
     ) -> AsyncIterator[Sequence[Record]]:
@@ -128,6 +132,9 @@ _NEEDS_NEWEST_FORMAT = parse_statement("""
 select 1 where exists (
          select from document d join document_text t on t.tenant_id = d.tenant_id and t.document_id = d.id
           where d.tenant_id = :t and d.kb_id = :kb and t.source_map is not null)
+    or exists (
+         select from document d join enrichment_result r on r.tenant_id = d.tenant_id and r.document_id = d.id
+          where d.tenant_id = :t and d.kb_id = :kb)
     or exists (select from chunk
                 where tenant_id = :t and kb_id = :kb and index_id = :i and context_line is not null)""")
 _DOCUMENT = parse_statement(f"""
@@ -160,6 +167,9 @@ select c.content, c.start_offset, c.end_offset, c.token_count, c.page, c.page_en
 _IMAGES = parse_statement("""
 select ordinal, key, media_type, bytes, width, height, sha256 from document_image
  where tenant_id = :t and document_id = :d and version = :v order by ordinal""")
+_REPLIES = parse_statement("""
+select content_hash, reply, tokens, estimated_tokens from enrichment_result
+ where tenant_id = :t and document_id = :d order by content_hash""")
 _HAS_CHUNKS = parse_statement("select 1 from chunk where tenant_id = :t and index_id = :i limit 1")
 # A transaction that adds a chunk locks the same row, so it waits for this transaction.
 _LOCK_INDEX = parse_statement("select 1 from search_index where tenant_id = :t and kb_id = :kb and id = :i for update")

@@ -505,3 +505,28 @@ def test_enrichment_commands_estimate_start_and_show(
     wait_for(lambda: show()["documents"]["done"] == 1)
     assert show()["calls_today"] == len(running_chat.text_requests) == 3
     assert "tokens_today" in carrel("kb", "enrichment", "show", "default")
+
+
+def test_import_uses_the_replies_of_the_archive(
+    service: Service, tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
+) -> None:
+    enable(tenant)
+    wait_for_state(tenant, add(tenant), "done")
+    archive = tenant.admin.get(f"{KB}/export").content
+    assert b"replies.jsonl" in archive
+    calls = len(running_chat.text_requests)
+    other = service.create_tenant("importing")
+    enable(other)
+    other.admin.post(f"{KB}/import", content=archive, headers={"content-type": "application/x-tar"}).raise_for_status()
+    other.admin.post(f"{ENRICHMENT}/run").raise_for_status()
+    wait_for(lambda: other.admin.get(ENRICHMENT).json()["documents"]["done"] == 1)
+    assert len(running_chat.text_requests) == calls
+    assert other.admin.get(ENRICHMENT).json()["tokens_today"] == 0
+    notes = (
+        "select n.summary, n.keywords, n.entities, n.method from node_enrichment n where n.tenant_id = $1 order by 1"
+    )
+    relations = "select predicate, method from relation where tenant_id = $1 order by 1, 2"
+    for statement in (notes, relations):
+        rows = [[tuple(row) for row in fetch(service, statement, tenant_id(one))] for one in (tenant, other)]
+        assert rows[0] == rows[1] != []
+    assert asyncio.run(find_inconsistencies(service.urls.app, tenant_id(other))) == {}

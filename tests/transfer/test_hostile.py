@@ -95,6 +95,15 @@ def huge(name: str) -> bytes:
     return build_member("manifest.json", build_manifest()) + build_member("documents/0000001/document.json", content)
 
 
+def with_replies(**reply: Any) -> bytes:
+    """Return an archive whose document has one reply of the enrichment."""
+    made = ArchiveDocument(TEXTS)
+    parts = list(made.parts.items())
+    original = [name for name, _ in parts].index("original")
+    made.parts = dict([*parts[:original], ("replies.jsonl", format_json_lines([reply])), *parts[original:]])
+    return build_archive(made)
+
+
 def without_parts() -> bytes:
     record = json.dumps({**ArchiveDocument(TEXTS).record, "parts": []}).encode()
     return build_tar({"manifest.json": build_manifest(), "documents/0000001/document.json": record})
@@ -157,6 +166,15 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
     "a page of no numbers": lambda: with_parts(
         pages=format_json_lines([{"page": 1, "width": 9, "height": 9, "lines": [1]}])
     ),
+    "a reply without a hash": lambda: with_replies(tokens=1, estimated_tokens=1),
+    "a reply of another kind": lambda: with_replies(hash="0" * 64, tokens=1, estimated_tokens=1, extra=1),
+    "a reply with a long summary": lambda: with_replies(
+        hash="0" * 64, tokens=1, estimated_tokens=1, summary="x" * 1_201
+    ),
+    "a reply about other text": lambda: with_replies(
+        hash="0" * 64, tokens=1, estimated_tokens=1, lines=[{"start": 0, "end": 999, "text": "x"}]
+    ),
+    "a reply with NUL": lambda: with_replies(hash="0" * 64, tokens=1, estimated_tokens=1, summary="\0"),
     "an empty original": lambda: with_parts(original=b""),
     "metadata with a reserved name": lambda: with_facts(metadata={"$document_id": "doc_x"}),
     "metadata that is too large": lambda: with_facts(metadata={"a": "x" * 20_000}),
@@ -173,6 +191,11 @@ DAMAGED: dict[str, Callable[[], bytes]] = {
     "an end in the last year": lambda: with_facts(expires_at="9999-12-31T23:59:59Z"),
     "a time without a zone": lambda: with_facts(created_at="2026-01-01T00:00:00"),
 }
+
+
+def test_import_of_replies_without_enrichment_is_accepted(tenant: Tenant) -> None:
+    content = with_replies(hash="0" * 64, tokens=1, estimated_tokens=1, summary="A text.")
+    assert take(tenant, "default", content).status_code == 200
 
 
 @pytest.mark.parametrize("kind", DAMAGED)

@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from app.cli.client import enrichment, entity_corrections, sql_view
+from app.cli.client import enrichment_runs, entity_corrections, sql_view
 from app.cli.client.options import AsJson, AsYaml, Key, Url, Yes, confirm, drop_unset, open_client, parse_json_object
 from app.cli.client.output import print_item, print_list, print_yaml
 
 app = typer.Typer(help="List, create, change, reindex and delete knowledge bases.", no_args_is_help=True)
 app.add_typer(sql_view.app, name="sql-view")
 app.add_typer(entity_corrections.app, name="entities")
-app.add_typer(enrichment.app, name="enrichment")
+app.add_typer(enrichment_runs.app, name="enrichment")
 Name = Annotated[str, typer.Argument(help="Name or ID of the knowledge base.")]
 Settings = Annotated[str | None, typer.Option(help="More settings, as a JSON object.")]
 

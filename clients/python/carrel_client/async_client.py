@@ -21,8 +21,8 @@ from carrel_client.types import (
     DocumentFilters,
     DocumentGraphReply,
     DocumentOptions,
-    EnrichmentEstimate,
-    EnrichmentStatus,
+    EnrichmentEstimateReply,
+    EnrichmentStatusReply,
     EntityCorrection,
     EntityFilters,
     EntityItem,
@@ -318,14 +318,14 @@ class AsyncKnowledgeBases:
         path = build_path("knowledge-bases", knowledge_base, "entities", "corrections", correction)
         await self._client.send(Request("DELETE", path))
 
-    async def enrichment(self, knowledge_base: str) -> EnrichmentStatus:
+    async def enrichment(self, knowledge_base: str) -> EnrichmentStatusReply:
         """Return the state of the enrichment by a chat model."""
-        return cast(EnrichmentStatus, await self._client.get("knowledge-bases", knowledge_base, "enrichment"))
+        return cast(EnrichmentStatusReply, await self._client.get("knowledge-bases", knowledge_base, "enrichment"))
 
-    async def estimate_enrichment(self, knowledge_base: str) -> EnrichmentEstimate:
+    async def estimate_enrichment(self, knowledge_base: str) -> EnrichmentEstimateReply:
         """Return the estimated cost of the documents that are not enriched. No model is called."""
         reply = await self._client.post("knowledge-bases", knowledge_base, "enrichment", "estimate")
-        return cast(EnrichmentEstimate, reply)
+        return cast(EnrichmentEstimateReply, reply)
 
     async def run_enrichment(self, knowledge_base: str) -> int:
         """Enqueue the documents that are not enriched, and return their number."""

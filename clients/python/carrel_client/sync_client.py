@@ -20,8 +20,8 @@ from carrel_client.types import (
     DocumentFilters,
     DocumentGraphReply,
     DocumentOptions,
-    EnrichmentEstimate,
-    EnrichmentStatus,
+    EnrichmentEstimateReply,
+    EnrichmentStatusReply,
     EntityCorrection,
     EntityFilters,
     EntityItem,
@@ -315,14 +315,14 @@ class KnowledgeBases:
         path = build_path("knowledge-bases", knowledge_base, "entities", "corrections", correction)
         self._client.send(Request("DELETE", path))
 
-    def enrichment(self, knowledge_base: str) -> EnrichmentStatus:
+    def enrichment(self, knowledge_base: str) -> EnrichmentStatusReply:
         """Return the state of the enrichment by a chat model."""
-        return cast(EnrichmentStatus, self._client.get("knowledge-bases", knowledge_base, "enrichment"))
+        return cast(EnrichmentStatusReply, self._client.get("knowledge-bases", knowledge_base, "enrichment"))
 
-    def estimate_enrichment(self, knowledge_base: str) -> EnrichmentEstimate:
+    def estimate_enrichment(self, knowledge_base: str) -> EnrichmentEstimateReply:
         """Return the estimated cost of the documents that are not enriched. No model is called."""
         reply = self._client.post("knowledge-bases", knowledge_base, "enrichment", "estimate")
-        return cast(EnrichmentEstimate, reply)
+        return cast(EnrichmentEstimateReply, reply)
 
     def run_enrichment(self, knowledge_base: str) -> int:
         """Enqueue the documents that are not enriched, and return their number."""

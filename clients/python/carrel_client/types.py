@@ -296,7 +296,7 @@ class ExternalSearch(TypedDict):
     timeout_seconds: float
 
 
-class EnrichmentStatus(TypedDict):
+class EnrichmentStatusReply(TypedDict):
     """State of the enrichment of a knowledge base by a chat model. ``documents`` has their number by state."""
 
     enabled: bool
@@ -308,7 +308,7 @@ class EnrichmentStatus(TypedDict):
     max_tokens_per_day: int
 
 
-class EnrichmentEstimate(TypedDict):
+class EnrichmentEstimateReply(TypedDict):
     """Estimated cost of the documents that are not enriched."""
 
     documents: int
