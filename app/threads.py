@@ -4,15 +4,73 @@ import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 SLICE_CHARACTERS = 1 << 16
 """Characters that a regular expression or a count processes at once. During that time no other Python thread runs."""
 
+_BUSY_SECONDS = 0.005
 _Arguments = ParamSpec("_Arguments")
+_Argument = TypeVar("_Argument")
 _Result = TypeVar("_Result")
 _cancelled: ContextVar[threading.Event | None] = ContextVar("unwanted", default=None)
+
+
+class DaemonThreads:
+    """Threads for functions that may never end, such as those of plugins.
+
+    At most ``max_threads`` run at a time. They do not delay the end of the process.
+    """
+
+    def __init__(self, name: str, max_threads: int) -> None:
+        """Create the group of threads.
+
+        Args:
+            name: Beginning of the names of the threads.
+            max_threads: Maximum number of running calls.
+        """
+        self._name = name
+        self._slots = threading.BoundedSemaphore(max_threads)
+
+    async def run(self, function: Callable[[_Argument], _Result], argument: _Argument) -> _Result:
+        """Run a function in a thread, and return its result. Wait while all threads are busy.
+
+        The caller sets a time limit; the thread of a late call then goes on.
+
+        Args:
+            function: The function.
+            argument: Its argument.
+
+        Raises:
+            Exception: The exception of the function. One that is no ``Exception``, as of ``sys.exit``, becomes a
+                RuntimeError.
+        """
+        while not self._slots.acquire(blocking=False):  # noqa: ASYNC110  (an Event would belong to one loop)
+            await asyncio.sleep(_BUSY_SECONDS)
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[_Result] = loop.create_future()
+
+        def finish(result: Any, error: Exception | None) -> None:
+            if not answer.done():
+                answer.set_result(result) if error is None else answer.set_exception(error)
+
+        def run() -> None:
+            result, error = None, None
+            try:
+                result = function(argument)
+            except Exception as exc:
+                error = exc
+            except BaseException as exc:
+                error = RuntimeError(type(exc).__name__)
+            finally:
+                self._slots.release()
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(finish, result, error)
+
+        threading.Thread(target=run, name=self._name, daemon=True).start()
+        return await answer
 
 
 async def run_in_thread(

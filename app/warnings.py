@@ -157,6 +157,10 @@ class WarningCode(StrEnum):
         "The serializer of the graph failed or took too long; the results have no text of the graph.",
     )
     GRAPH_SKIPPED = "graph_skipped", "The walk in the graph failed or took too long; the results are those of hybrid."
+    GRAPH_TEXT_OMITTED = (
+        "graph_text_omitted",
+        "A text of the graph was left out: the knowledge bases name several serializers, or an answer has no room.",
+    )
     GRAPH_WALK_CUT = "graph_walk_cut", "The walk in the graph left out entities of little weight."
     REWRITE_PROMPT_MISSING = (
         "rewrite_prompt_missing",

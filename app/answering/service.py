@@ -90,6 +90,7 @@ class AnsweringService:
         answer_run = AnswerRun(
             self.models, self.settings, request, question, search_result, SearchRun.from_timeout(self.timeout_seconds)
         )
+        answer_run.warn_omitted_connections()
         sources = None if request.compress_sources else answer_run.select_sources(number_sources(search_result.hits))
         yield QueryResolved(question, search_result)
         if sources is None:
@@ -143,6 +144,12 @@ class AnswerRun:
         if text is None or estimate_tokens(text) * MAX_CONNECTIONS_SHARE > self.request.max_context_tokens:
             return None
         return text
+
+    def warn_omitted_connections(self) -> None:
+        """Add a notice if the context has no room for the text about the names that the sources share."""
+        if self.connections is None and self.search_result.graph_text is not None:
+            message = "The text about the names that the sources share was left out, because it is too long."
+            self.run.add_notice(ServiceWarning(WarningCode.GRAPH_TEXT_OMITTED, message))
 
     async def compress_sources(self, sources: Sequence[AnswerSource]) -> Sequence[AnswerSource]:
         """Compress sources with the chat model, and add a warning if some of them stay uncompressed.

@@ -1,7 +1,6 @@
 """Interface for plugins that write the graph of a search's results as one text for a model."""
 
 from app.graph.serializers.serializer import (
-    MAX_GRAPH_CHARACTERS,
     GraphSerializer,
     NamedPassage,
     ResultGraph,
@@ -9,4 +8,4 @@ from app.graph.serializers.serializer import (
     StatedRelation,
 )
 
-__all__ = ["MAX_GRAPH_CHARACTERS", "GraphSerializer", "NamedPassage", "ResultGraph", "SharedName", "StatedRelation"]
+__all__ = ["GraphSerializer", "NamedPassage", "ResultGraph", "SharedName", "StatedRelation"]

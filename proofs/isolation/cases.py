@@ -42,7 +42,7 @@ PLAIN_FIELDS = frozenset(
     max_chunk_size_tokens chunk_overlap_tokens attributes filters key type value max_num_results ranking_options ranker
     hybrid_search embedding_weight text_weight rewrite_query
     conversation graph metadata_keys extractors enrichment summaries keywords entities relations count subject predicate
-    object max_tokens_per_document
+    object context_lines max_tokens_per_document
     max_tokens_per_day
     events enabled routing route_top_n top_n always scale descriptions examples description_weight""".split()  # noqa: SIM905  (a list of words)
 )

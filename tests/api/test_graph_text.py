@@ -52,6 +52,11 @@ def wait(graph):
 
 shouting = GraphSerializer("shout", "Capitals.", shout)
 failing = GraphSerializer("fail", "An error.", fail)
+def leave(graph):
+    raise SystemExit(3)
+
+
+leaving = GraphSerializer("leave", "The end of the process.", leave)
 waiting = GraphSerializer("wait", "Nothing in time.", wait)
 numeric = GraphSerializer("numeric", "No text.", lambda graph: 7)
 silent = GraphSerializer("silent", "An empty text.", lambda graph: "")
@@ -64,7 +69,9 @@ def films(
 ) -> Iterator[Tenant]:
     """Films, bees and fillers, in a service with the plugin."""
     folder = tmp_path_factory.mktemp("plugins")
-    entries = {name: f"graph_texts:{name}" for name in ("shouting", "failing", "waiting", "numeric", "silent")}
+    entries = {
+        name: f"graph_texts:{name}" for name in ("shouting", "failing", "leaving", "waiting", "numeric", "silent")
+    }
     Plugins(folder).add("graph_texts", PLUGINS, graph_serializers=entries)
     settings = build_settings(
         tmp_path_factory.mktemp("data"),
@@ -139,7 +146,10 @@ def test_plugin_text_is_cut(films: Tenant) -> None:
 
 
 @pytest.mark.capability("graph-text-failure")
-@pytest.mark.parametrize(("name", "error"), [("fail", "RuntimeError"), ("wait", "TimeoutError"), ("numeric", "Attr")])
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("fail", "RuntimeError"), ("wait", "TimeoutError"), ("leave", "RuntimeError"), ("numeric", "Attr")],
+)
 def test_failing_serializer_leaves_all_results_and_a_warning(films: Tenant, name: str, error: str) -> None:
     found = search(films, options={"serializer": name})
     assert len(found["results"]) == 6
@@ -157,7 +167,7 @@ def test_empty_text_takes_no_place(films: Tenant) -> None:
 def test_unknown_serializer_is_422_with_known_names(films: Tenant) -> None:
     body = {"query": "x", "strategy": "graph_rag", "strategy_options": {"serializer": "yaml"}}
     problem = assert_problem(films.admin.post(f"{KB}/search", json=body), 422, "invalid")
-    assert "fail, json, numeric, shout, silent, text, wait" in json.dumps(problem)
+    assert "fail, json, leave, numeric, shout, silent, text, wait" in json.dumps(problem)
 
 
 @pytest.mark.capability("graph-text-listed")
@@ -226,6 +236,17 @@ def test_answer_prompt_has_connections_that_are_no_source(films: Tenant, running
 
 
 @pytest.mark.capability("graph-text-rights")
+def test_answer_without_room_for_the_text_has_a_warning(films: Tenant, running_chat: ChatServer) -> None:
+    running_chat.reset()
+    running_chat.reply = Writer(answer="In Southampton.", numbers=[1])
+    options = {**TEXT, "serializer": "shout"}
+    body = {"query": QUESTION, "stream": False, "strategy": "graph_rag", "strategy_options": options, "top_k": 6}
+    reply = films.admin.post(f"{KB}/answer", json={**body, "max_context_tokens": 1000})
+    assert reply.status_code == 200, reply.text
+    assert codes(reply.json()) == ["graph_text_omitted"]
+    assert "connections" not in json.loads(running_chat.text_requests[0].last_message)
+
+
 def test_text_names_nothing_that_the_caller_cannot_read(films: Tenant) -> None:
     films.add_text("Stephen Warbeck has a secret garden.", title="Diary of Alice", user_id="alice")
     alice = films.create_client("reader", user_id="alice")

@@ -237,6 +237,7 @@ def test_capabilities_list_strategies_with_options(tenant: Tenant) -> None:
         "graph_rag": {
             "max_hops": 2, "seeds": 3, "query_weight": 0.3, "damping": 0.7, "graph_weight": 0.8, "keep_first": 1,
             "relation_filter": None, "max_entity_share": 0.02, "fuse_with_vectors": True, "subgraph": "none",
+            "serializer": "text",
         },
         "multi_query": hybrid | {"num_queries": 3},
         "hyde": hybrid | {"n_hypothetical": 1, "replace": False},

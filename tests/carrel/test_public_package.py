@@ -15,12 +15,21 @@ from typing import Any
 import pytest
 
 import carrel
-from app.plugins import CHUNKERS, EMBEDDERS, EXTRACTORS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS
+from app.plugins import CHUNKERS, EMBEDDERS, EXTRACTORS, GRAPH_SERIALIZERS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS
 
 ROOT = Path(__file__).parents[2]
 PINNED = Path(__file__).with_name("public_names.txt")
 GUIDE = ROOT / "docs" / "how-to" / "write-a-plugin.md"
-KINDS = ("chunkers", "embedders", "extractors", "parsers", "rerankers", "strategies", "transformers")
+KINDS = (
+    "chunkers",
+    "embedders",
+    "extractors",
+    "graph_serializers",
+    "parsers",
+    "rerankers",
+    "strategies",
+    "transformers",
+)
 MODULES = [importlib.import_module(f"carrel.plugins.{kind}") for kind in KINDS]
 
 
@@ -103,7 +112,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 
 
 def test_every_entry_point_group_has_a_module() -> None:
-    groups = sorted((CHUNKERS, EMBEDDERS, EXTRACTORS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS))
+    groups = sorted((CHUNKERS, EMBEDDERS, EXTRACTORS, GRAPH_SERIALIZERS, PARSERS, RERANKERS, STRATEGIES, TRANSFORMERS))
     assert groups == [f"carrel.{kind}" for kind in KINDS]
     files = {path.stem for path in (ROOT / "carrel" / "plugins").glob("*.py")}
     assert files == {"__init__", *KINDS}

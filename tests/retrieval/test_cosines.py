@@ -15,7 +15,7 @@ from app.warnings import ServiceWarning
 from tests.ingestion.workshop import Workshop, add_text
 from tests.retrieval.statements import statements
 
-COMPARED = "c.document_id, d.chunk_count, d.metadata::text as own, (select (1 - (e.embedding <=> "
+COMPARED = "d.metadata::text as own, (select (1 - (e.embedding <=> "
 # Texts that the lexical retriever finds by a word with little weight in the vectors; the last ones are equal.
 TEXTS = [
     f"A report on {subject}, signed by Zwingli." for subject in ("ships", "taxes", "rain", "bees", "locks", "wool")

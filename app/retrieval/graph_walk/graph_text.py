@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 from app.graph.serializers import load_serializers
@@ -18,6 +17,7 @@ from app.ids import encode_id
 from app.logging import get_logger
 from app.retrieval.search_run import SearchRun
 from app.retrieval.types import Hit, SearchRequest
+from app.threads import DaemonThreads
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
@@ -47,6 +47,10 @@ async def add_graph_text(
     """
     if not (request.accepts_graph_text and search_run.serializer_names and search_run.subgraphs) or top_k < 2:
         return hits, None
+    others = sorted(set(search_run.serializer_names) - {search_run.serializer_names[0]})
+    if others:
+        message = f"The serializer {search_run.serializer_names[0]!r} was used, and not {', '.join(map(repr, others))}."
+        search_run.add_notice(ServiceWarning(WarningCode.GRAPH_TEXT_OMITTED, message))
     name, listed_hits = search_run.serializer_names[0], hits[: top_k - 1]
     graph = build_result_graph(
         merge_subgraphs(search_run.subgraphs, {_get_chunk_id(hit) for hit in listed_hits}), listed_hits
@@ -54,7 +58,7 @@ async def add_graph_text(
     try:
         async with asyncio.timeout(min(MAX_SECONDS, search_run.remaining_seconds * TIME_SHARE)):
             serialize = load_serializers()[name].serialize
-            text = await asyncio.get_running_loop().run_in_executor(_get_threads(name), serialize, graph)
+            text = await _get_threads(name).run(serialize, graph)
         text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()[:MAX_GRAPH_CHARACTERS]
     except Exception as exc:  # a plugin may raise anything, or return something else
         logger.warning("search.graph_serializer_failed", serializer=name, error=exc)
@@ -65,8 +69,8 @@ async def add_graph_text(
 
 
 @cache
-def _get_threads(name: str) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(MAX_THREADS, thread_name_prefix=f"serializer-{name}")
+def _get_threads(name: str) -> DaemonThreads:
+    return DaemonThreads(f"serializer-{name}", MAX_THREADS)
 
 
 def build_result_graph(subgraph: Subgraph, hits: Sequence[Hit]) -> ResultGraph:

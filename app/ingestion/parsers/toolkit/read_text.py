@@ -23,7 +23,15 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f\ufffd]")
 
 
 def read_text(path: Path, options: ParseOptions) -> DecodedText:
-    """Read a text file, as ``read_source_text`` does, without the positions of its characters."""
+    """Read a text file, as ``read_source_text`` does, without the positions of its characters.
+
+    Args:
+        path: File to read.
+        options: Options of the parser call, with the encoding.
+
+    Returns:
+        The text with its encoding, and warnings about it.
+    """
     return _read_decoded(path, options, lambda _: re.sub)
 
 
