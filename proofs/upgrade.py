@@ -11,9 +11,11 @@ import argparse
 import asyncio
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import threading
 import time
+import venv
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -107,6 +109,7 @@ class RollingUpgrade:
     """Processes of two source trees on one database."""
 
     earlier_tree: Path
+    earlier_python: Path
     folder: Path
     urls: DatabaseUrls
     embedding_url: str
@@ -114,13 +117,17 @@ class RollingUpgrade:
 
     def run(self, tree: Path, *arguments: str) -> None:
         """Run a Carrel command of a source tree and wait for its end."""
-        subprocess.run(self._build_command(*arguments), cwd=tree, env=self._build_environment(tree), check=True)
+        subprocess.run(self._build_command(tree, *arguments), cwd=tree, env=self._build_environment(tree), check=True)
 
     def start(self, tree: Path, *arguments: str) -> "subprocess.Popen[bytes]":
         """Start a Carrel process of a source tree. The process ends with the proof at the latest."""
         with (self.folder / f"{arguments[0]}.log").open("ab") as log:
             process = subprocess.Popen(
-                self._build_command(*arguments), cwd=tree, env=self._build_environment(tree), stdout=log, stderr=log
+                self._build_command(tree, *arguments),
+                cwd=tree,
+                env=self._build_environment(tree),
+                stdout=log,
+                stderr=log,
             )
         self.stack.callback(end_process, process)
         return process
@@ -134,8 +141,9 @@ class RollingUpgrade:
             raise StuckError(f"the API of {tree} did not start")
         return url
 
-    def _build_command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "app.cli", *arguments]
+    def _build_command(self, tree: Path, *arguments: str) -> list[str]:
+        python = str(self.earlier_python) if tree == self.earlier_tree else sys.executable
+        return [python, "-m", "app.cli", *arguments]
 
     def _build_environment(self, tree: Path) -> dict[str, str]:
         return build_environment(self.embedding_url) | {
@@ -268,6 +276,19 @@ def checked_out_tree(revision: str | None, folder: Path) -> Iterator[Path]:
         run_git("worktree", "remove", "--force", str(tree))
 
 
+def create_environment(folder: Path, tree: Path) -> Path:
+    """Create a Python environment that imports a source tree, and return its interpreter.
+
+    Processes that parse files start Python isolated, so they ignore ``PYTHONPATH``. With the environment of this
+    checkout, they would run the new parsers for the earlier worker.
+    """
+    venv.create(folder, symlinks=True, with_pip=False)
+    packages = [f"import site; site.addsitedir({sysconfig.get_path(kind)!r})" for kind in ("purelib", "platlib")]
+    (site_packages,) = folder.glob("lib/python*/site-packages")
+    (site_packages / "earlier.pth").write_text("\n".join([str(tree), *packages]))
+    return folder / "bin" / "python"
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run the upgrade and print the counts of replies and the faults."""
     parser = argparse.ArgumentParser(prog="make prove NAME=upgrade", description=__doc__)
@@ -280,7 +301,8 @@ def main(arguments: Sequence[str]) -> int:
         endpoint = stack.enter_context(embedding_endpoint())
         postgres = stack.enter_context(EmbeddedPostgres(folder / "data", fsync=False))
         (folder / "service").mkdir()
-        run = RollingUpgrade(earlier, folder, postgres.ensure_database("upgrade"), endpoint, stack)
+        python = create_environment(folder / "python", earlier)
+        run = RollingUpgrade(earlier, python, folder, postgres.ensure_database("upgrade"), endpoint, stack)
         clients, at_new = run_upgrade(run)
         faults = [f"{reported} ({times} times)" for reported, times in clients.faults.items()]
         faults += find_leftovers(at_new, postgres.build_url("upgrade"))
