@@ -34,8 +34,10 @@ class DaemonThreads:
         self._name = name
         self._slots = threading.BoundedSemaphore(max_threads)
 
-    async def run(self, function: Callable[[_Argument], _Result], argument: _Argument) -> _Result:
-        """Run a function in a thread, and return its result. Wait while all threads are busy.
+    async def run(
+        self, function: Callable[[_Argument], _Result], argument: _Argument
+    ) -> tuple[_Result | None, Exception | None]:
+        """Run a function in a thread, and wait while all threads are busy.
 
         The caller sets a time limit; the thread of a late call then goes on.
 
@@ -43,18 +45,18 @@ class DaemonThreads:
             function: The function.
             argument: Its argument.
 
-        Raises:
-            Exception: The exception of the function. One that is no ``Exception``, as of ``sys.exit``, becomes a
-                RuntimeError.
+        Returns:
+            The result and the error of the function. The error is not raised, because a coroutine cannot raise every
+            exception, such as StopIteration. One that is no ``Exception``, as of ``sys.exit``, becomes a RuntimeError.
         """
         while not self._slots.acquire(blocking=False):  # noqa: ASYNC110  (an Event would belong to one loop)
             await asyncio.sleep(_BUSY_SECONDS)
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[_Result] = loop.create_future()
+        answer: asyncio.Future[tuple[_Result | None, Exception | None]] = loop.create_future()
 
         def finish(result: Any, error: Exception | None) -> None:
             if not answer.done():
-                answer.set_result(result) if error is None else answer.set_exception(error)
+                answer.set_result((result, error))
 
         def run() -> None:
             result, error = None, None

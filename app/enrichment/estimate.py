@@ -37,10 +37,10 @@ def estimate_document(target: EnrichmentTarget, parts: Sequence[str]) -> Documen
     calls = [call for call in plan_calls(target.text, target.sections) if select_parts(call, parts)]
     for call in calls:
         wanted = select_parts(call, parts)
-        material = build_material(target.title, call, join_ranges(target.text, call), [])
+        text = join_ranges(target.text, call)
+        material = build_material(target.title, call, text, [])
         passages: list[tuple[int, int]] = []
         if "context_lines" in wanted:
-            text = join_ranges(target.text, call)
             passages = list_passages(call, target.chunks)
             material = add_passages(material, text, passages)
         material_tokens = estimate_tokens(material) + summary_tokens * len(call.children)

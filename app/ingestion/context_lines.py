@@ -134,7 +134,10 @@ class ContextLineIndexer:
         rows: tuple[Sequence[ChunkDraft], Vectors, Sequence[LexicalEntry]],
     ) -> None:
         drafts, vectors, entries = rows
-        ids = [build_chunk_id(stored.id, stored.version, draft.ordinal or 0) for draft in drafts]
+        ids = []
+        for draft in drafts:
+            assert draft.ordinal is not None, "drafts of stored chunks have their ordinal"
+            ids.append(build_chunk_id(stored.id, stored.version, draft.ordinal))
         values: dict[str, Any] = {"t": tenant_id, "i": index["id"], "ids": ids}
         if index["scope_key"] not in OPEN_LEVEL_KEYS:
             await session.fetch_rows(_SUBTRACT_PRIVATE, {**values, "scope": index["scope_key"]})

@@ -1,15 +1,12 @@
 """Addition of requested includes to the hits of a search, within its deadline."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.exc import DBAPIError
-
-from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
-from app.graph.includes import INCLUDES
+from app.db.session import TenantDatabase
+from app.graph.includes.loader import INCLUDE_FAILURES, load_include
 from app.logging import get_logger
 from app.retrieval import time_budget
 from app.retrieval.search_run import SearchRun, get_failure_reason
@@ -62,12 +59,8 @@ async def _load_include(
         return None
     timeout_seconds = search_run.remaining_seconds * time_budget.INCLUDE
     try:
-        async with (
-            asyncio.timeout(timeout_seconds),
-            db.read_transaction(snapshot=True, statement_timeout_seconds=timeout_seconds) as reader,
-        ):
-            return await INCLUDES[name].load(reader, chunks)
-    except (DBAPIError, TimeoutError, DatabaseUnavailable, DatabaseRefused) as exc:
+        return await load_include(db, name, chunks, timeout_seconds=timeout_seconds)
+    except INCLUDE_FAILURES as exc:
         logger.warning("search.include_failed", include=name, reason=get_failure_reason(exc))
         _skip_include(search_run, name, get_failure_reason(exc))
         return None

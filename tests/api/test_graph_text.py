@@ -57,6 +57,7 @@ def leave(graph):
 
 
 leaving = GraphSerializer("leave", "The end of the process.", leave)
+stopping = GraphSerializer("stop", "An empty iterator.", lambda graph: next(iter(())))
 waiting = GraphSerializer("wait", "Nothing in time.", wait)
 numeric = GraphSerializer("numeric", "No text.", lambda graph: 7)
 silent = GraphSerializer("silent", "An empty text.", lambda graph: "")
@@ -70,7 +71,8 @@ def films(
     """Films, bees and fillers, in a service with the plugin."""
     folder = tmp_path_factory.mktemp("plugins")
     entries = {
-        name: f"graph_texts:{name}" for name in ("shouting", "failing", "leaving", "waiting", "numeric", "silent")
+        name: f"graph_texts:{name}"
+        for name in ("shouting", "failing", "leaving", "stopping", "waiting", "numeric", "silent")
     }
     Plugins(folder).add("graph_texts", PLUGINS, graph_serializers=entries)
     settings = build_settings(
@@ -148,7 +150,13 @@ def test_plugin_text_is_cut(films: Tenant) -> None:
 @pytest.mark.capability("graph-text-failure")
 @pytest.mark.parametrize(
     ("name", "error"),
-    [("fail", "RuntimeError"), ("wait", "TimeoutError"), ("leave", "RuntimeError"), ("numeric", "Attr")],
+    [
+        ("fail", "RuntimeError"),
+        ("wait", "TimeoutError"),
+        ("leave", "RuntimeError"),
+        ("stop", "StopIteration"),
+        ("numeric", "Attr"),
+    ],
 )
 def test_failing_serializer_leaves_all_results_and_a_warning(films: Tenant, name: str, error: str) -> None:
     found = search(films, options={"serializer": name})
@@ -167,7 +175,7 @@ def test_empty_text_takes_no_place(films: Tenant) -> None:
 def test_unknown_serializer_is_422_with_known_names(films: Tenant) -> None:
     body = {"query": "x", "strategy": "graph_rag", "strategy_options": {"serializer": "yaml"}}
     problem = assert_problem(films.admin.post(f"{KB}/search", json=body), 422, "invalid")
-    assert "fail, json, leave, numeric, shout, silent, text, wait" in json.dumps(problem)
+    assert "fail, json, leave, numeric, shout, silent, stop, text, wait" in json.dumps(problem)
 
 
 @pytest.mark.capability("graph-text-listed")

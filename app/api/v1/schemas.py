@@ -18,6 +18,26 @@ from app.times import to_utc_time
 ItemT = TypeVar("ItemT")
 
 
+SourceStart = Annotated[
+    int | None,
+    Field(
+        description="Offset of the first character of the text in the decoded text of the file, always in code points. "
+        "Only present if the position is known.",
+        examples=[6204],
+        exclude_if=lambda offset: offset is None,
+    ),
+]
+SourceEnd = Annotated[
+    int | None,
+    Field(
+        description="Offset behind the last character of the text in the decoded text of the file, always in code "
+        "points. Only present with `source_start`.",
+        examples=[6255],
+        exclude_if=lambda offset: offset is None,
+    ),
+]
+
+
 def _check_web_address(value: str) -> str:
     """Check that an address begins with http or https. The service only shows the address, and never fetches it."""
     if has_long_mark_run(value):  # checked first: parsing normalizes the host, which takes long for such text

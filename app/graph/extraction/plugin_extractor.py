@@ -3,10 +3,8 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint
-from threading import Thread
 from typing import Any, Protocol
 
 from app.graph.extraction.extractor import BUILTIN_KINDS, MAX_COUNT, ChunkText
@@ -15,6 +13,7 @@ from app.graph.extraction.types import MAX_NAME_CHARACTERS, Entity
 from app.logging import get_logger
 from app.plugins import EXTRACTORS as GROUP
 from app.plugins import InvalidPlugin, merge_plugins
+from app.threads import DaemonThreads
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
@@ -103,8 +102,7 @@ class GuardedExtractor:
         self.extractor = extractor
         self.timeout_seconds = timeout_seconds
         self._lock = asyncio.Lock()
-        self._idle = asyncio.Event()
-        self._idle.set()
+        self._threads = DaemonThreads(f"extractor-{extractor.name}", 1)
 
     async def extract(self, chunks: Sequence[ChunkText]) -> tuple[list[list[Entity]], list[ServiceWarning]]:
         """Return the entities of each chunk, and warnings. After a failure, the remaining chunks have no entities.
@@ -152,38 +150,9 @@ class GuardedExtractor:
         async with self._lock:
             try:
                 async with asyncio.timeout(self.timeout_seconds):
-                    await self._idle.wait()
+                    return await self._threads.run(self.extractor.extract, batch)
             except TimeoutError as exc:
                 raise LateExtractor from exc
-            answer = self._start_thread(batch)
-            done, _ = await asyncio.wait([answer], timeout=self.timeout_seconds)
-            if not done:
-                raise LateExtractor
-            return answer.result()
-
-    def _start_thread(self, batch: Sequence[ChunkText]) -> "asyncio.Future[tuple[object, Exception | None]]":
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[tuple[object, Exception | None]] = loop.create_future()
-
-        def finish(result: object, error: Exception | None) -> None:
-            self._idle.set()
-            if not answer.cancelled():
-                answer.set_result((result, error))
-
-        def run() -> None:
-            result, error = None, None
-            try:
-                result = self.extractor.extract(batch)
-            except Exception as exc:  # a plugin may raise any exception
-                error = exc
-            except BaseException as exc:  # otherwise SystemExit and the like end the thread without an answer
-                error = RuntimeError(type(exc).__name__)
-            with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(finish, result, error)
-
-        self._idle.clear()
-        Thread(target=run, name=f"extractor-{self.extractor.name}", daemon=True).start()
-        return answer
 
 
 def _create_warning(message: str) -> ServiceWarning:

@@ -1,16 +1,13 @@
 """Includes of chunks that a caller reads without a search."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.exc import DBAPIError
-
 from app.db.models.tenant_data import ChunkRow
-from app.db.session import DatabaseRefused, DatabaseUnavailable, TenantDatabase
-from app.graph.includes import INCLUDES
+from app.db.session import TenantDatabase
+from app.graph.includes.loader import INCLUDE_FAILURES, load_include
 from app.logging import get_logger
 from app.section_notes.types import SectionedChunk
 from app.warnings import ServiceWarning, WarningCode
@@ -56,27 +53,15 @@ class ChunkIncludeService:
         items: dict[str, Mapping[UUID, Sequence[Any]]] = {}
         warnings = []
         for name in names:
-            loaded = await self._load_include(name, keys)
-            if loaded is None:
+            try:
+                loaded = await load_include(self.db, name, keys, timeout_seconds=INCLUDE_TIMEOUT_SECONDS)
+            except INCLUDE_FAILURES as exc:
+                logger.warning("chunks.include_failed", include=name, reason=type(exc).__name__)
                 message = f"The chunks have no {name.replace('_', ' ')}, because they were not loaded in time."
                 warnings.append(ServiceWarning(WarningCode.INCLUDE_SKIPPED, message))
             else:
                 items[name] = {key.chunk_id: loaded[key] for key in keys if key in loaded}
         return ChunkIncludes(items, warnings)
-
-    async def _load_include(
-        self, name: str, chunks: Sequence[SectionedChunk]
-    ) -> Mapping[SectionedChunk, Sequence[Any]] | None:
-        """Load the items of one include; None if the database does not answer in time."""
-        try:
-            async with (
-                asyncio.timeout(INCLUDE_TIMEOUT_SECONDS),
-                self.db.read_transaction(snapshot=True, statement_timeout_seconds=INCLUDE_TIMEOUT_SECONDS) as reader,
-            ):
-                return await INCLUDES[name].load(reader, chunks)
-        except (DBAPIError, TimeoutError, DatabaseUnavailable, DatabaseRefused) as exc:
-            logger.warning("chunks.include_failed", include=name, reason=type(exc).__name__)
-            return None
 
 
 def _to_sectioned_chunk(chunk: ChunkRow) -> SectionedChunk:

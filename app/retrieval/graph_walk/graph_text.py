@@ -58,7 +58,9 @@ async def add_graph_text(
     try:
         async with asyncio.timeout(min(MAX_SECONDS, search_run.remaining_seconds * TIME_SHARE)):
             serialize = load_serializers()[name].serialize
-            text = await _get_threads(name).run(serialize, graph)
+            text, error = await _get_threads(name).run(serialize, graph)
+        if error is not None or text is None:
+            raise error or TypeError("The serializer returned None.")
         text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()[:MAX_GRAPH_CHARACTERS]
     except Exception as exc:  # a plugin may raise anything, or return something else
         logger.warning("search.graph_serializer_failed", serializer=name, error=exc)

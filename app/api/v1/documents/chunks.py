@@ -22,7 +22,7 @@ from app.api.v1.documents.provided_graph_schemas import (
     ProvidedRelationOut,
     to_provided_graph_fields,
 )
-from app.api.v1.schemas import ListResponse
+from app.api.v1.schemas import ListResponse, SourceEnd, SourceStart
 from app.db.models.tenant_data import ChunkRow, DocumentRow
 from app.documents import types
 from app.documents.content.offsets import OffsetConverter
@@ -63,20 +63,8 @@ class ChunkOut(IncludedOut):
     end: int = Field(
         description="Offset behind the last character in the stored text, in the same unit.", examples=[5171]
     )
-    source_start: int | None = Field(
-        None,
-        description="Offset of the first character in the decoded text of the file, always in code points. Only "
-        "present if the position is known.",
-        examples=[6204],
-        exclude_if=lambda offset: offset is None,
-    )
-    source_end: int | None = Field(
-        None,
-        description="Offset behind the last character in the decoded text of the file, always in code points. Only "
-        "present with `source_start`.",
-        examples=[6255],
-        exclude_if=lambda offset: offset is None,
-    )
+    source_start: SourceStart = None
+    source_end: SourceEnd = None
     tokens: int = Field(description="Number of tokens of the text by the embedding model.", examples=[12])
     page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
     page_end: int | None = Field(description="Last page, from 1; null if the format has no pages.", examples=[4])

@@ -26,7 +26,7 @@ from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.documents.nodes import MAX_DEPTH
 from app.api.v1.documents.upload_schemas import UploadForm
 from app.api.v1.knowledge_bases.knowledge_base_schemas import ChunkingRequest
-from app.api.v1.schemas import Identifier, StrictRequestModel, TextMediaType
+from app.api.v1.schemas import Identifier, SourceEnd, SourceStart, StrictRequestModel, TextMediaType
 from app.bootstrap import TenantServices
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from app.errors import UnsupportedMediaTypeError
@@ -168,20 +168,8 @@ class PreviewChunkOut(BaseModel):
     end: int = Field(
         description="Offset behind the last character in the parsed text, in code points.", examples=[5171]
     )
-    source_start: int | None = Field(
-        None,
-        description="Offset of the first character in the decoded text of the file, in code points. Only "
-        "present if the position is known.",
-        examples=[6204],
-        exclude_if=lambda offset: offset is None,
-    )
-    source_end: int | None = Field(
-        None,
-        description="Offset behind the last character in the decoded text of the file, in code points. Only "
-        "present with `source_start`.",
-        examples=[6255],
-        exclude_if=lambda offset: offset is None,
-    )
+    source_start: SourceStart = None
+    source_end: SourceEnd = None
     tokens: int = Field(description="Number of tokens of the text by the embedding model.", examples=[12])
     page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
     page_end: int | None = Field(description="Last page, from 1; null if the format has no pages.", examples=[4])

@@ -8,7 +8,7 @@ from app.api.http import example_values
 from app.api.http.include_schemas import IncludedOut
 from app.api.http.warning_schema import WarningOut
 from app.api.v1.documents.images import ImageOut
-from app.api.v1.schemas import Time
+from app.api.v1.schemas import SourceEnd, SourceStart, Time
 from app.api.v1.search.explanation_schemas import AutoThresholdOut, ExplanationOut
 from app.api.v1.search.graph_schemas import GraphOut
 from app.retrieval.explain import DegradableStep
@@ -106,20 +106,8 @@ class SearchResultOut(IncludedOut):
     end: int = Field(
         description="Offset behind the last character of `text` in the stored text, in code points.", examples=[5171]
     )
-    source_start: int | None = Field(
-        None,
-        description="Offset of the first character of `text` in the decoded text of the file, in code points. Only "
-        "present if the position is known.",
-        examples=[6204],
-        exclude_if=lambda offset: offset is None,
-    )
-    source_end: int | None = Field(
-        None,
-        description="Offset behind the last character of `text` in the decoded text of the file, in code points. Only "
-        "present with `source_start`.",
-        examples=[6255],
-        exclude_if=lambda offset: offset is None,
-    )
+    source_start: SourceStart = None
+    source_end: SourceEnd = None
     chunk_start: int = Field(
         description="Offset of the first character of the chunk in the stored text, in code points. Equal to `start` "
         "without expansion.",
