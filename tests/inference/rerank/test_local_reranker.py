@@ -58,7 +58,7 @@ async def score(reranker: LocalReranker, query: str, *texts: str) -> dict[int, f
 
 
 def rank(scores: dict[int, float]) -> list[int]:
-    return sorted(scores, key=lambda position: -scores[position])
+    return sorted(scores, key=lambda position: (-scores[position], position))
 
 
 @pytest.mark.parametrize(
