@@ -55,6 +55,7 @@ COMMANDS = {
     "documents": ("app.cli.client.documents:app", "List, show, download, reindex and delete documents."),
     "jobs": ("app.cli.client.jobs:app", "List documents in ingestion and failed documents, and retry them."),
     "keys": ("app.cli.client.keys:app", "List, create, rotate and revoke the API keys of a tenant."),
+    "deletions": ("app.cli.client.deletions:app", "List and show the receipts of deletions."),
     "tenants": ("app.cli.client.tenants:app", "List, create, change and delete tenants, with the operator key."),
     "models": ("app.cli.models:app", "List, download and check the local embedding models."),
 }

@@ -44,7 +44,7 @@ PLAIN_FIELDS = frozenset(
     conversation graph metadata_keys extractors enrichment summaries keywords entities relations count subject predicate
     object context_lines max_tokens_per_document
     max_tokens_per_day
-    events enabled routing route_top_n top_n always scale descriptions examples description_weight""".split()  # noqa: SIM905  (a list of words)
+    events enabled state routing route_top_n top_n always scale descriptions examples description_weight""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -132,6 +132,10 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(json={"name": "renamed"}),
         RequestTemplate(json={"quotas": {"documents": 10_000, "searches_per_second": 1000}}),
         RequestTemplate(json={"sql_views": True}),
+    ),
+    "GET /v1/deletions": (
+        RequestTemplate(needs=("deletion",)),
+        RequestTemplate(query={"knowledge_base": "<kb>"}, needs=("deletion",)),
     ),
     "GET /v1/usage": (RequestTemplate(), RequestTemplate(query={"by": "key"})),
     "POST /v1/api-keys": (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import httpx2
 import pytest
 
 from app.db.models.base import SYSTEM_TENANT
@@ -332,6 +333,58 @@ def test_receipt_other_users_deletion_is_not_found_for_restricted_key(tenant: Te
         assert tenant.create_client("reader", user_id=name).get(path).status_code == (
             200 if name in ("bob", "alice") else 404
         )
+
+
+def list_receipts(client: httpx2.Client, **query: Any) -> list[dict[str, Any]]:
+    reply = client.get("/v1/deletions", params=query)
+    assert reply.status_code == 200, reply.text
+    items: list[dict[str, Any]] = reply.json()["items"]
+    return items
+
+
+@pytest.mark.capability("delete-receipt-list")
+def test_list_deletions_pages_are_newest_first_and_equal_receipts(tenant: Tenant) -> None:
+    ids = [delete(tenant, external_id=f"nothing-{number}")["deletion"] for number in range(3)]
+    first = tenant.admin.get("/v1/deletions", params={"limit": 2}).json()
+    assert [item["id"] for item in first["items"]] == ids[:0:-1]
+    second = tenant.admin.get("/v1/deletions", params={"limit": 2, "cursor": first["next_cursor"]}).json()
+    assert [item["id"] for item in second["items"]] == ids[:1]
+    assert second["next_cursor"] is None
+    assert second["items"][0] == tenant.admin.get(f"/v1/deletions/{ids[0]}").json()
+    assert_problem(tenant.admin.get("/v1/deletions", params={"cursor": "nothing"}), 422, "invalid")
+
+
+def test_list_deletions_filters_select_state_and_knowledge_base(tenant: Tenant) -> None:
+    kb = tenant.admin.post("/v1/knowledge-bases", json={"name": "brief", "title": "Brief"}).json()["id"]
+    here, there = delete(tenant, external_id="nothing"), delete(tenant, kb="brief", external_id="nothing")
+    assert [item["id"] for item in list_receipts(tenant.admin, knowledge_base="default")] == [here["deletion"]]
+    assert [item["id"] for item in list_receipts(tenant.admin, knowledge_base="brief")] == [there["deletion"]]
+    whole = tenant.admin.delete("/v1/knowledge-bases/brief").headers[HEADER]
+    finished(tenant, whole)
+    assert [item["id"] for item in list_receipts(tenant.admin, knowledge_base=kb)] == [whole, there["deletion"]]
+    assert len(list_receipts(tenant.admin, state="finished")) == 3
+    assert list_receipts(tenant.admin, state="unfinished") == []
+    for name in ("brief", "a\0b"):
+        reply = tenant.admin.get("/v1/deletions", params={"knowledge_base": name})
+        assert_problem(reply, *((404, "knowledge_base_not_found") if name == "brief" else (422, "invalid")))
+    assert_problem(tenant.admin.get("/v1/deletions", params={"state": "nothing"}), 422, "invalid")
+
+
+def test_list_deletions_shows_only_receipts_that_the_caller_may_read(service: Service, tenant: Tenant) -> None:
+    other = tenant.admin.post("/v1/knowledge-bases", json={"name": "brief", "title": "Brief"}).json()["id"]
+    here, there = delete(tenant, external_id="nothing"), delete(tenant, kb="brief", external_id="nothing")
+    bobs = add(tenant, "Bob's note.", user_id="bob")
+    of_bob = tenant.create_client("writer", user_id="bob").delete(f"{DOCUMENTS}/{bobs}").headers[HEADER]
+    narrow, bob = (
+        tenant.create_client("admin", **only) for only in ({"knowledge_bases": ["brief"]}, {"user_id": "bob"})
+    )
+    assert [item["id"] for item in list_receipts(narrow)] == [there["deletion"]]
+    assert [item["id"] for item in list_receipts(bob)] == [of_bob]
+    assert list_receipts(bob, knowledge_base=other) == []
+    assert_problem(narrow.get("/v1/deletions", params={"knowledge_base": "default"}), 404, "knowledge_base_not_found")
+    assert list_receipts(service.create_tenant().admin) == []
+    assert here["deletion"] not in {item["id"] for item in list_receipts(service.operator, limit=200)}
+    assert_problem(tenant.create_client("writer").get("/v1/deletions"), 403, "forbidden")
 
 
 @pytest.mark.capability("delete-receipt")

@@ -96,6 +96,7 @@ NEEDED = {
     f"GET {DOCUMENT}/tree": READER,
     f"GET {DOCUMENT}/nodes/{{node}}": READER,
     f"GET {DOCUMENT}/nodes/{{node}}/ancestors": READER,
+    "GET /v1/deletions": ADMIN,
     "GET /v1/deletions/{deletion}": READER,
     "POST /v1/preview": WRITER,
     f"POST {KB}/search": READER,

@@ -69,6 +69,14 @@ def test_upload_failed_file_is_reported_and_others_continue(carrel: Callable[...
     assert carrel("jobs", "retry", "--json") == []
 
 
+def test_deletions_commands_list_and_show_receipts(carrel: Callable[..., Any], tenant: Tenant) -> None:
+    document = tenant.add_text("Short.")["id"]
+    deletion = carrel("documents", "delete", document, "--yes", "--json")["deletion"]
+    assert [receipt["id"] for receipt in carrel("deletions", "list", "--kb", "default", "--json")] == [deletion]
+    assert deletion in carrel("deletions", "list")
+    assert carrel("deletions", "show", deletion, "--json")["documents"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [

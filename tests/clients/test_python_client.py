@@ -69,6 +69,7 @@ def test_client_upload_search_and_delete_succeeds(client: Client, tmp_path: Path
         assert renamed["title"] == "Staff handbook"
         deletion = client.documents.delete("default", document["id"])
         assert client.receipt(deletion)["documents"] == 1
+        assert deletion in {receipt["id"] for receipt in client.receipts()}
         assert client.search("leave", knowledge_base="default")["results"] == []
 
 

@@ -91,6 +91,7 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "get_document_graph": ("no_document_store",),
     "get_entity": ("no_document_store",),
     "list_chunks": ("node_not_found",),
+    "list_deletions": ("knowledge_base_not_found",),
     "list_entities": ("no_document_store",),
     "delete_correction": ("no_document_store", "too_many_corrections"),
     "merge_entities": ("entity_not_found", "no_document_store", "too_many_corrections"),

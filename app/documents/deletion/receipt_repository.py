@@ -2,14 +2,32 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import or_, select, tuple_
 
 from app.db.models.ingestion_state import DeletionRow
 from app.db.session import Session
 from app.db.statements import parse_statement
+
+DeletionState = Literal["unfinished", "finished"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiptFilters:
+    """Conditions on receipts. None sets no condition.
+
+    ``allowed_kb_ids`` and ``user_key`` are the restrictions of the caller's key; ``ReceiptRepository.get`` returns the
+    receipts of deletions without a knowledge base to every key.
+    """
+
+    state: DeletionState | None = None
+    kb_id: UUID | None = None
+    allowed_kb_ids: Sequence[UUID] | None = None
+    user_key: UUID | None = None
 
 
 class ReceiptRepository:
@@ -23,6 +41,31 @@ class ReceiptRepository:
         """Return the receipt of a deletion."""
         query = select(DeletionRow).where(DeletionRow.tenant_id == self.tenant_id, DeletionRow.id == deletion_id)
         return await self.session.scalar(query)
+
+    async def list_receipts(
+        self, filters: ReceiptFilters, *, after: tuple[datetime, UUID] | None, limit: int
+    ) -> Sequence[DeletionRow]:
+        """Return a page of receipts, newest first.
+
+        Args:
+            filters: Conditions on the receipts.
+            after: Request time and id of the last receipt of the previous page; None for the first page.
+            limit: Maximum number of receipts.
+        """
+        query = select(DeletionRow).where(DeletionRow.tenant_id == self.tenant_id)
+        if filters.state is not None:
+            finished_at = DeletionRow.finished_at
+            query = query.where(finished_at.is_(None) if filters.state == "unfinished" else finished_at.is_not(None))
+        if filters.kb_id is not None:
+            query = query.where(DeletionRow.kb_id == filters.kb_id)
+        if filters.allowed_kb_ids is not None:
+            query = query.where(or_(DeletionRow.kb_id.is_(None), DeletionRow.kb_id.in_(filters.allowed_kb_ids)))
+        if filters.user_key is not None:
+            query = query.where(DeletionRow.user_key == filters.user_key)
+        if after is not None:
+            query = query.where(tuple_(DeletionRow.requested_at, DeletionRow.id) < after)
+        query = query.order_by(DeletionRow.requested_at.desc(), DeletionRow.id.desc()).limit(limit)
+        return (await self.session.scalars(query)).all()
 
     async def lock(self, deletion_id: UUID) -> DeletionRow | None:
         """Return the receipt of a deletion and lock its row until the transaction ends."""

@@ -13,7 +13,7 @@ from app.db.session import TenantDatabase
 from app.documents.access import require_writable
 from app.documents.batch_size import MAX_BATCH_CHUNKS
 from app.documents.deletion.completion import complete_document_deletion
-from app.documents.deletion.receipt_repository import ReceiptRepository
+from app.documents.deletion.receipt_repository import DeletionState, ReceiptFilters, ReceiptRepository
 from app.documents.deletion.remove import remove_documents
 from app.documents.deletion.repository import DeletionRepository
 from app.documents.lookup import find_readable_document
@@ -22,9 +22,10 @@ from app.documents.scopes import DocumentScope
 from app.documents.types import DocumentNotFound
 from app.errors import InvalidInputError, NotFoundError
 from app.filters import CHUNK_NAMES, compile_filter
-from app.ids import generate_id
+from app.ids import decode_id, generate_id
 from app.jobs.queue import JobQueue
 from app.knowledge_bases.service import KnowledgeBaseService
+from app.knowledge_bases.types import KnowledgeBaseNotFound
 
 BATCH_SIZE = 500
 
@@ -197,3 +198,40 @@ class DeletionService:
         if principal.user_id is not None and receipt.user_key != DocumentScope(principal.user_id).to_key():
             raise DeletionNotFound
         return receipt
+
+    async def list_receipts(
+        self,
+        *,
+        state: DeletionState | None,
+        knowledge_base: str | None,
+        after: tuple[datetime, UUID] | None,
+        limit: int,
+    ) -> Sequence[DeletionRow]:
+        """Return a page of the receipts that ``get_receipt`` returns to the caller, newest first.
+
+        Args:
+            state: Only unfinished, or only finished deletions; None for both.
+            knowledge_base: Only deletions of this knowledge base and in it. The id also finds receipts of a deleted
+                knowledge base, the name does not.
+            after: Request time and id of the last receipt of the previous page; None for the first page.
+            limit: Maximum number of receipts.
+
+        Raises:
+            KnowledgeBaseNotFound: No knowledge base has this name, or the key may not read the knowledge base.
+        """
+        principal = self.knowledge_bases.principal
+        async with self.db.transaction() as session:
+            kb_id = None
+            if knowledge_base is not None:
+                kb_id = decode_id("kb", knowledge_base)
+                if kb_id is None:
+                    kb_id = (await self.knowledge_bases.find_in_session(session, knowledge_base)).row.id
+                if not principal.can_access(kb_id):
+                    raise KnowledgeBaseNotFound
+            filters = ReceiptFilters(
+                state=state,
+                kb_id=kb_id,
+                allowed_kb_ids=self.knowledge_bases.get_allowed_ids(),
+                user_key=None if principal.user_id is None else DocumentScope(principal.user_id).to_key(),
+            )
+            return await ReceiptRepository(session, self.db.tenant_id).list_receipts(filters, after=after, limit=limit)

@@ -135,6 +135,16 @@ class AsyncClient:
         """Return the receipt of a deletion: removed and remaining rows by table."""
         return cast(Receipt, await self.get("deletions", deletion))
 
+    async def receipts(self, *, state: str | None = None, knowledge_base: str | None = None) -> AsyncIterator[Receipt]:
+        """Yield the receipts of deletions, newest first; requires the role admin.
+
+        Args:
+            state: Only ``unfinished``, or only ``finished`` deletions.
+            knowledge_base: Only deletions of this knowledge base, and of documents in it.
+        """
+        async for item in self.pages("deletions", params={"state": state, "knowledge_base": knowledge_base}):
+            yield cast(Receipt, item)
+
     def audit_events(self, **filters: str | int) -> AsyncIterator[dict[str, Any]]:
         """Return an iterator over the audit events, newest first."""
         return self.pages("audit-events", params=filters)

@@ -2,20 +2,31 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Annotated, cast
+from typing import Annotated, Any, cast
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentReader, CurrentResources, CurrentWriter
+from app.api.dependencies import (
+    AuthenticatedRoute,
+    CurrentAdmin,
+    CurrentPageParams,
+    CurrentReader,
+    CurrentResources,
+    CurrentWriter,
+    encode_cursor,
+)
 from app.api.http import example_values
 from app.api.http.path_parameters import DeletionPath, DocumentPath, KnowledgeBasePath
 from app.api.http.request_models import Text
 from app.api.v1.deletion_header import DELETION_HEADER, create_deletion_response, describe_deletion_header
 from app.api.v1.documents.documents import decode_document_id, parse_filter
-from app.api.v1.schemas import Identifier, Time
+from app.api.v1.schemas import Identifier, ListResponse, Time
+from app.bootstrap import Resources
 from app.db.deletion_receipts import DeletionKind
+from app.db.models.ingestion_state import DeletionRow
+from app.documents.deletion.receipt_repository import DeletionState
 from app.documents.deletion.residue_repository import RETAINED_BY_KIND
 from app.documents.deletion.service import DeletionNotFound, DeletionSelection
 from app.ids import decode_id, encode_id
@@ -69,6 +80,10 @@ class DeletionOut(BaseModel):
     retention_until: Time = Field(
         description="Time until which the receipt is retained, in UTC.", examples=["2027-03-02T09:30:00.000Z"]
     )
+
+
+class DeletionList(ListResponse[DeletionOut]):
+    """Page of receipts."""
 
 
 @router.delete(
@@ -148,9 +163,46 @@ async def get_deletion(deletion: DeletionPath, tenant: CurrentReader, resources:
     deletion_id = decode_id("del", deletion)
     if deletion_id is None:
         raise DeletionNotFound
-    receipt = await tenant.deletions.get_receipt(deletion_id)
+    return _to_deletion_out(await tenant.deletions.get_receipt(deletion_id), resources)
+
+
+@router.get("/deletions", summary="List the receipts of deletions", response_model=DeletionList)
+async def list_deletions(
+    page: CurrentPageParams,
+    tenant: CurrentAdmin,
+    resources: CurrentResources,
+    state: Annotated[
+        DeletionState | None,
+        Query(
+            description="`unfinished`: only deletions whose contents are still being removed.", examples=["finished"]
+        ),
+    ] = None,
+    knowledge_base: Annotated[
+        Text | None,
+        Query(
+            max_length=63,
+            description="Only deletions of this knowledge base, and of documents in it: name or id. After the deletion "
+            "of a knowledge base only its id is known.",
+            examples=[example_values.KNOWLEDGE_BASE_ID],
+        ),
+    ] = None,
+) -> dict[str, Any]:
+    """Return the receipts of deletions, newest first.
+
+    An admin gets the receipts of the tenant. The operator gets the receipts of deleted tenants. A restricted key gets
+    the receipts that it can also read one by one.
+    """
+    receipts = await tenant.deletions.list_receipts(
+        state=state, knowledge_base=knowledge_base, after=page.parse_cursor(), limit=page.limit + 1
+    )
+    items = receipts[: page.limit]
+    cursor = encode_cursor(items[-1].requested_at, items[-1].id) if receipts[page.limit :] else None
+    return {"items": [_to_deletion_out(receipt, resources) for receipt in items], "next_cursor": cursor}
+
+
+def _to_deletion_out(receipt: DeletionRow, resources: Resources) -> DeletionOut:
     return DeletionOut(
-        id=deletion,
+        id=encode_id("del", receipt.id),
         kind=cast(DeletionKind, receipt.kind),
         object=None if receipt.object_id is None else encode_id(_OBJECT_ID_PREFIXES[receipt.kind], receipt.object_id),
         documents=receipt.documents,
