@@ -16,14 +16,19 @@ INVENTED_RELATION = {
     "object": "Charles Babbage",
     "evidence": "Ada Lovelace founded the Atlantis Corporation with Charles Babbage.",
 }
-_NAME = re.compile(r"[A-Z][a-z]+ [A-Z][a-z]+")
-_SENTENCE = re.compile(r"[^.\n]+\.")
+_NAME = re.compile(r"[A-Z][a-z]+ [A-Z][a-z]+|[王李张][\u4e00-\u9fff]{2}")
+_SENTENCE = re.compile(r"[^.。\n]+[.。]")
+_KEYWORD = re.compile(r"[a-z]{5,}|[\u4e00-\u9fff]{4}")
+_TOKEN = re.compile(r"[^\W\d_]{1,7}|\d{1,2}|[^\w\s]|_")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
 def measure_tokens(text: str) -> int:
-    """Return the number of tokens of a text by a simple tokenizer: pieces of words and runs of signs."""
-    words = re.findall(r"\w+|[^\w\s]+", text)
-    return sum(-(-len(word) // 8) for word in words)
+    """Return the number of tokens of a text by a simple tokenizer: pieces of words and of numbers, and single signs.
+
+    Three Chinese characters have two tokens, as they have on average in the vocabularies of multilingual models.
+    """
+    return len(_TOKEN.findall(_CHINESE.sub(" ", text))) + round(len(_CHINESE.findall(text)) * 2 / 3)
 
 
 def read_material(talk: ReceivedTextRequest) -> dict[str, Any]:
@@ -34,7 +39,7 @@ def read_material(talk: ReceivedTextRequest) -> dict[str, Any]:
 
 @dataclass
 class SectionWriter:
-    """Writer of replies about sections. It copies names and sentences from the text.
+    """Writer of replies about sections. It copies names, sentences and the beginnings of passages from the text.
 
     Attributes:
         invents: Whether each reply also has an entity and a relation that the text does not contain.
@@ -62,13 +67,20 @@ class SectionWriter:
         if self.invents:
             entities.append(INVENTED_ENTITY)
             relations.append(INVENTED_RELATION)
-        reply = {
+        reply: dict[str, Any] = {
             "summary": f"Summary: {' '.join(sentence.strip() for sentence in sentences[:3])[:400] or text[:80]}",
-            "keywords": [word for word, _ in Counter(re.findall(r"[a-z]{5,}", text)).most_common(6)],
+            "keywords": [word for word, _ in Counter(_KEYWORD.findall(text)).most_common(6)],
             "entities": entities,
             "relations": relations,
         }
-        return json.dumps(reply)
+        if "passages" in material:
+            reply["context_lines"] = [self._write_line(passage, material) for passage in material["passages"]]
+        return json.dumps(reply, ensure_ascii=False)
+
+    def _write_line(self, passage: dict[str, Any], material: dict[str, Any]) -> dict[str, Any]:
+        subject = (material["headings"] or [material["document"]])[-1][:60]
+        line = f"This passage of {subject} says what follows: {' '.join(passage['start'].split())[:60]}"
+        return {"passage": passage["number"], "line": line}
 
     def _list_relations(self, sentences: list[str]) -> list[dict[str, Any]]:
         relations: list[dict[str, Any]] = []

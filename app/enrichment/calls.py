@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pydantic import BaseModel
 
 from app.enrichment.prompt import build_messages, build_repair_messages
-from app.enrichment.reply import build_shape, check_reply
+from app.enrichment.reply import build_shape, build_shape_instruction, check_reply
 from app.enrichment.tokens import estimate_output, estimate_tokens, limit_output
 from app.enrichment.types import SectionReply
 from app.inference.chat import ChatMessage, ChatModel, ChatTokens, ChatUnavailable
@@ -101,7 +101,8 @@ def _count_tokens(
     """Return the tokens that the endpoint reports, or an estimate if it reports none."""
     if reported := tokens.prompt + tokens.completion:
         return reported
-    prompt = sum(estimate_tokens(message.content) for message in messages)
+    texts = (*(message.content for message in messages), build_shape_instruction(tuple(parts)))
+    prompt = sum(map(estimate_tokens, texts))
     return prompt + (
         estimate_output(parts, prompt, lines) if value is None else estimate_tokens(value.model_dump_json())
     )

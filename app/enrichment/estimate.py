@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from app.enrichment.plan import plan_calls
 from app.enrichment.prompt import add_passages, build_material, build_task, join_ranges, list_passages, select_parts
-from app.enrichment.tokens import SUMMARY_TOKENS, estimate_output, estimate_tokens
+from app.enrichment.tokens import SUMMARY_TOKENS, estimate_output, estimate_task, estimate_tokens
 from app.enrichment.types import EnrichmentEstimate, EnrichmentTarget
 from app.knowledge_bases.enrichment_settings import EnrichmentSettings
 
@@ -44,7 +44,7 @@ def estimate_document(target: EnrichmentTarget, parts: Sequence[str]) -> Documen
             passages = list_passages(call, target.chunks)
             material = add_passages(material, text, passages)
         material_tokens = estimate_tokens(material) + summary_tokens * len(call.children)
-        input_tokens += estimate_tokens(build_task(wanted)) + material_tokens
+        input_tokens += estimate_task(build_task(wanted), wanted) + material_tokens
         output_tokens += estimate_output(wanted, material_tokens, len(passages))
     return DocumentEstimate(len(calls), input_tokens, output_tokens)
 

@@ -12,6 +12,7 @@ from app.documents.provided_graph import MAX_PREDICATE_CHARACTERS
 from app.enrichment.types import FoundEntity, FoundRelation, SectionReply
 from app.graph.extraction.names import normalize_name
 from app.graph.extraction.types import MAX_NAME_CHARACTERS
+from app.inference.chat.structured_output import INSTRUCTION_SEPARATOR, build_instruction
 from app.text_normalization import normalize_text
 
 MAX_SUMMARY_CHARACTERS = 1_200
@@ -58,6 +59,12 @@ _FIELDS: dict[str, tuple[str, Any]] = {
 def build_shape(parts: tuple[str, ...]) -> type[BaseModel]:
     """Return the Pydantic model of a reply with the wanted parts."""
     return create_model("SectionEnrichment", **dict(_FIELDS[part] for part in parts))
+
+
+@lru_cache(maxsize=32)
+def build_shape_instruction(parts: tuple[str, ...]) -> str:
+    """Return the text about the shape of a reply that a call adds to its instruction, for counts of tokens."""
+    return INSTRUCTION_SEPARATOR + build_instruction(build_shape(parts))
 
 
 def check_reply(value: BaseModel, text: str, passages: Sequence[tuple[int, int]] = ()) -> SectionReply:

@@ -1,15 +1,27 @@
 """Estimates of tokens for chat models whose tokenizer is unknown."""
 
+import string
 from collections.abc import Collection
 
-CHARACTERS_PER_TOKEN = 4.2
-"""Average number of ASCII characters of a token in prose, with the space before each word."""
+from app.enrichment.reply import build_shape_instruction
 
-TOKENS_PER_CHARACTER = 0.6
+TOKENS_PER_LETTER = 0.19
+"""Average number of tokens of an ASCII letter or a space in prose."""
+
+TOKENS_PER_DIGIT = 0.47
+"""Average number of tokens of an ASCII digit."""
+
+TOKENS_PER_SIGN = 0.9
+"""Average number of tokens of an ASCII sign, such as the bars of a table and the quotes of JSON."""
+
+TOKENS_PER_CHARACTER = 0.66
 """Average number of tokens of a character that is not ASCII."""
 
-MIN_CHARACTERS_PER_TOKEN = 2.0
-"""Number of ASCII characters of a token in the worst usual case, such as tables of numbers."""
+MAX_TOKENS_PER_LETTER, MAX_TOKENS_PER_DIGIT, MAX_TOKENS_PER_SIGN, MAX_TOKENS_PER_CHARACTER = 0.4, 1.0, 1.2, 1.5
+"""Numbers of tokens that texts of a known tokenizer hardly exceed."""
+
+_DIGITS = str.maketrans("", "", "0123456789")
+_LETTERS = str.maketrans("", "", string.ascii_letters + string.whitespace)
 
 SUMMARY_TOKENS = 90
 OUTPUT_TOKENS = {"summaries": SUMMARY_TOKENS, "keywords": 40, "entities": 110, "relations": 120, "context_lines": 0}
@@ -30,19 +42,30 @@ FULL_TEXT_TOKENS = 250
 
 def estimate_tokens(text: str) -> int:
     """Return the expected number of tokens of a text."""
-    others = count_other_characters(text)
-    return round((len(text) - others) / CHARACTERS_PER_TOKEN + others * TOKENS_PER_CHARACTER)
+    letters, digits, signs, others = count_characters(text)
+    tokens = TOKENS_PER_LETTER * letters + TOKENS_PER_DIGIT * digits + TOKENS_PER_SIGN * signs
+    return round(tokens + TOKENS_PER_CHARACTER * others)
 
 
 def limit_tokens(text: str) -> int:
     """Return a number of tokens that a text hardly exceeds, for reservations."""
-    others = count_other_characters(text)
-    return round((len(text) - others) / MIN_CHARACTERS_PER_TOKEN + others * 1.5)
+    letters, digits, signs, others = count_characters(text)
+    tokens = MAX_TOKENS_PER_LETTER * letters + MAX_TOKENS_PER_DIGIT * digits + MAX_TOKENS_PER_SIGN * signs
+    return round(tokens + MAX_TOKENS_PER_CHARACTER * others)
 
 
-def count_other_characters(text: str) -> int:
-    """Return the number of characters that are not ASCII."""
-    return 0 if text.isascii() else sum(not character.isascii() for character in text)
+def count_characters(text: str) -> tuple[int, int, int, int]:
+    """Return the numbers of ASCII letters and spaces, of ASCII digits, of ASCII signs, and of other characters."""
+    without_letters = text.translate(_LETTERS)
+    signs = without_letters.translate(_DIGITS)
+    others = 0 if signs.isascii() else sum(not character.isascii() for character in signs)
+    digits = len(without_letters) - len(signs)
+    return len(text) - len(without_letters), digits, len(signs) - others, others
+
+
+def estimate_task(task: str, parts: Collection[str]) -> int:
+    """Return the expected number of tokens of an instruction, with the shape of the reply that is sent after it."""
+    return estimate_tokens(task + build_shape_instruction(tuple(parts)))
 
 
 def estimate_output(parts: Collection[str], text_tokens: int, lines: int = 0) -> int:
@@ -70,8 +93,8 @@ def estimate_call(prompt: tuple[str, str], parts: Collection[str], lines: int = 
         parts: Wanted parts.
         lines: Number of wanted context lines.
     """
-    task, material = map(estimate_tokens, prompt)
-    return task + material + estimate_output(parts, material, lines)
+    material = estimate_tokens(prompt[1])
+    return estimate_task(prompt[0], parts) + material + estimate_output(parts, material, lines)
 
 
 def limit_call(prompt: tuple[str, str], parts: Collection[str], lines: int = 0) -> int:
@@ -82,4 +105,5 @@ def limit_call(prompt: tuple[str, str], parts: Collection[str], lines: int = 0) 
         parts: Wanted parts.
         lines: Number of wanted context lines.
     """
-    return sum(map(limit_tokens, prompt)) + limit_output(parts, lines)
+    texts = (*prompt, build_shape_instruction(tuple(parts)))
+    return sum(map(limit_tokens, texts)) + limit_output(parts, lines)

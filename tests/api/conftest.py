@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.protocol_servers.chat import ChatServer
     from harness.protocol_servers.embedding import EmbeddingServer
     from harness.running_service import Service
+    from harness.section_writer import SectionWriter
     from tests.api.breakable_service import BreakableService
 
 LOGGERS = ["", "app", "uvicorn", "uvicorn.error", "uvicorn.access", "uvicorn.asgi", "alembic"]
@@ -49,6 +50,18 @@ def running_chat() -> Iterator[ChatServer]:
 
     with ChatServer() as server:
         yield server
+
+
+@pytest.fixture
+def writer(running_chat: ChatServer) -> SectionWriter:
+    """Writer of the replies of the chat server, which enrich documents."""
+    from harness.section_writer import SectionWriter, measure_tokens
+
+    running_chat.reset()
+    running_chat.measure_tokens = measure_tokens
+    running_chat.delay_seconds = 0.0
+    running_chat.reply = made = SectionWriter()
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
 from harness.section_writer import SectionWriter, measure_tokens, read_material
-from tests.api.test_enrichment import ENRICHMENT, KB, TEXT, add, enable, fetch, tenant_id, wait_for, wait_for_state
+from tests.api.enriching_service import ENRICHMENT, KB, TEXT, add, enable, fetch, tenant_id, wait_for, wait_for_state
 
 pytestmark = pytest.mark.usefixtures("chat")
 WORD = "zeppelin"

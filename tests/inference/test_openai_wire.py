@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from app.inference.chat import ChatMessage, ChatTokens
-from app.inference.chat.openai_wire import INSTRUCTION, ChatDialect, ChatRequest, ResponseParser
+from app.inference.chat.openai_wire import ChatDialect, ChatRequest, ResponseParser
+from app.inference.chat.structured_output import INSTRUCTION
 from app.inference.circuit_breaker import EndpointFailed
 
 NEWEST = ChatDialect()

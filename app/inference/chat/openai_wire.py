@@ -9,10 +9,9 @@ from pydantic import BaseModel
 
 from app.inference.chat import ChatMessage, ChatTokens
 from app.inference.chat.event_stream import EventStreamParser
-from app.inference.chat.structured_output import build_strict_schema
+from app.inference.chat.structured_output import INSTRUCTION_SEPARATOR, build_instruction, build_strict_schema
 from app.inference.circuit_breaker import EndpointFailed
 
-INSTRUCTION = "Answer with one JSON object and nothing else. It must be valid against this JSON Schema:\n"
 MAX_TOKENS = 10_000_000
 DONE_EVENT = b"[DONE]"
 
@@ -41,7 +40,7 @@ class ChatRequest:
         body: dict[str, Any] = {dialect.limit_field: self.max_tokens}
         if self.shape is not None:
             # The prompt contains the schema too, because many servers ignore the response format.
-            messages = _add_instruction(messages, INSTRUCTION + json.dumps(build_strict_schema(self.shape)))
+            messages = _add_instruction(messages, build_instruction(self.shape))
             body |= _build_response_format(self.shape, dialect)
         if self.is_streamed:
             body["stream"] = True
@@ -136,7 +135,7 @@ def _add_instruction(messages: Sequence[ChatMessage], text: str) -> Sequence[Cha
     """Add an instruction to the first message: some chat templates accept only one system message, at the start."""
     first = messages[0] if messages else None
     if first is not None and first.role == "system":
-        return [ChatMessage("system", f"{first.content}\n\n{text}"), *messages[1:]]
+        return [ChatMessage("system", first.content + INSTRUCTION_SEPARATOR + text), *messages[1:]]
     return [ChatMessage("system", text), *messages]
 
 

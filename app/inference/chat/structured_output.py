@@ -18,6 +18,9 @@ OPENING_BRACE = re.compile(r'\{(?=\s*["}])')
 TOKEN_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],"]', re.DOTALL)
 CLOSING_BRACKETS = {"{": "}", "[": "]"}
 TRUNCATED_MESSAGE = "it breaks off"
+INSTRUCTION = "Answer with one JSON object and nothing else. It must be valid against this JSON Schema:\n"
+INSTRUCTION_SEPARATOR = "\n\n"
+"""Text between the system message of a prompt and the instruction about the shape of the answer."""
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
@@ -58,6 +61,11 @@ def build_strict_schema(shape: type[BaseModel]) -> dict[str, Any]:
     """
     schema: dict[str, Any] = _close_schema(shape.model_json_schema())
     return schema
+
+
+def build_instruction(shape: type[BaseModel]) -> str:
+    """Return the instruction that a request for an object adds to the system message of its prompt."""
+    return INSTRUCTION + json.dumps(build_strict_schema(shape))
 
 
 def _strip_thoughts(text: str) -> str:
