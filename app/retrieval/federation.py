@@ -17,6 +17,7 @@ from app.retrieval import time_budget
 from app.retrieval.conversation import build_conversation_queries, is_conversation_used
 from app.retrieval.explain import ExplainedIndex
 from app.retrieval.fusion.merge_sources import SourceHits, get_normalized_text, merge_sources
+from app.retrieval.hit_parts import HitChunk, HitDocument
 from app.retrieval.lazy_metadata import LazyMetadata
 from app.retrieval.query_embedding import QueryEmbedder, Vector, build_no_usable_queries_error
 from app.retrieval.query_transformation import Conversation, CorpusContext, QueryTransformer
@@ -25,8 +26,6 @@ from app.retrieval.transformers import TransformerStep, resolve_steps, resolve_s
 from app.retrieval.types import (
     ChunkKey,
     Hit,
-    HitChunk,
-    HitDocument,
     Query,
     SearchRequest,
     SearchUnavailable,

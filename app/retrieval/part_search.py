@@ -239,6 +239,7 @@ class PartSearcher:
             return_vectors=self.request.return_vectors,
             explain=self.request.explain,
             repeats=self.repeats,
+            collapse=self.request.collapse,
             costs=self.costs,
         )
         context = SearchContext(

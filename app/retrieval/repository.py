@@ -16,8 +16,9 @@ from app.db.statements import Record, Statement, parse_statement
 from app.filters import CompiledFilter
 from app.retrieval.expansion_statements import EXPAND, PAGES, PARENT_SPANS, STORED_TEXTS
 from app.retrieval.explain import RetrieverPlan
+from app.retrieval.hit_parts import HitChunk, HitDocument
 from app.retrieval.lazy_metadata import LazyMetadata
-from app.retrieval.types import ChunkKey, Expansion, HitChunk, HitDocument, RetrieverName
+from app.retrieval.types import ChunkKey, Expansion, RetrieverName
 
 Floats = npt.NDArray[np.float32]
 # Maximum number of retriever queries in one statement. Other requests are served between two statements, and a

@@ -27,6 +27,7 @@ from app.retrieval import time_budget
 from app.retrieval.costs import SearchCosts
 from app.retrieval.explanation_builder import build_explanation
 from app.retrieval.federation import FederatedSearch, embed_for_source
+from app.retrieval.fusion.collapse import collapse_hits
 from app.retrieval.fusion.merge_sources import fuse_sources
 from app.retrieval.graph_walk.graph_text import add_graph_text
 from app.retrieval.hit_includes import add_includes
@@ -337,7 +338,8 @@ class RetrievalService:
             top_k=candidate_count,
             get_weight=partial(get_top_weight, parts),
         )
-        hits = fuse_sources(results)
+        fused = fuse_sources(results)
+        hits = collapse_hits(fused) if request.collapse else fused  # again: a plugin may have merged several lists
         ranked = await rerank(self.reranker, search_run, queries, hits) if request.rerank else hits
         # Once more: a reranker or a plugin changes the order, and HTTP sources add hits.
         return ranked if repeats is None else put_repeats_last(await repeats.mark(ranked))

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Literal, NamedTuple, Self
 from uuid import UUID
 
@@ -10,15 +9,13 @@ from app.documents.scopes import DocumentScope
 from app.documents.source_map import SourceRange
 from app.errors import UnavailableError
 from app.graph.subgraph import Subgraph
-from app.ids import get_creation_time
 from app.inference.embedding import ImageFile, Vectors
 from app.inference.embedding.search_defaults import RequestedThreshold
 from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.citation import format_citation
 from app.retrieval.explain import AutoThreshold, Explanation, Reformulation
-from app.retrieval.lazy_metadata import LazyMetadata
+from app.retrieval.hit_parts import HitChunk, HitDocument
 from app.retrieval.routes import RoutingOptions
-from app.times import to_utc_time
 from app.warnings import ServiceWarning
 
 ChunkKey = bytes
@@ -30,6 +27,7 @@ RetrieverName = Literal["dense", "lexical"]
 RepeatPolicy = Literal["demote", "allow", "exclude"]  # of hits whose text is already in the conversation
 Combination = Literal["best", "sum"]  # of the scores of one chunk for several queries
 MAX_EXPANDED_CHARACTERS = 2_000_000  # of all expanded texts of one result together
+MAX_NAMED_DUPLICATES = 100  # of one hit in a response
 NamedTransformer = str | tuple[str, Mapping[str, Any]]  # a name, or a name with options
 
 
@@ -120,6 +118,7 @@ class SearchRequest:
         include: Names of the includes that hits get.
         repeat: Treatment of hits whose text is already in the messages of agents and tools.
         combine: How the scores of a chunk for several queries count; None for the default of the strategy.
+        collapse: Whether identical texts of one knowledge base become one hit.
         max_text_characters: Number of characters after which the caller cuts the texts of hits; None for no limit.
         has_citation_prefix: Whether the caller puts the citation in brackets before each text, and cuts both together.
         needs_analysis: Whether an answer is written from the result, so that the conversation is analyzed.
@@ -151,6 +150,7 @@ class SearchRequest:
     include: Sequence[str] = ()
     repeat: RepeatPolicy = "demote"
     combine: Combination | None = None
+    collapse: bool = False
     max_text_characters: int | None = None
     has_citation_prefix: bool = False
     needs_analysis: bool = False
@@ -160,104 +160,19 @@ class SearchRequest:
     notices: Sequence[ServiceWarning] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class HitChunk:
-    """Chunk of a hit.
+class HitDuplicate(NamedTuple):
+    """Chunk with the text of a better hit of the same knowledge base.
 
     Attributes:
-        id: Id of the chunk.
-        version: Version of the document.
-        ordinal: Index of the chunk in its document, from 0; ``chunk_index`` in the API.
-        content: Text of the chunk, with the head of a table that the chunk repeats.
-        start, end: Range of the stored text, in code points.
-        page, page_end: First and last page, from 1; None if the format has no pages.
-        slide: Slide number from 1; None if the format has no slides.
-        section_titles: Headings above the chunk, outermost first.
-        node_path: Path of the chunk's node from the root.
-        image_ordinal, media_type: Index and media type of the image that the chunk describes; None if it is text.
-        metadata: Metadata of the document and the chunk, with reserved fields.
-        table_head: Head of a table that ``content`` begins with, before a line break; None for any other chunk.
-        source_range: Range of the decoded file.
+        document_id, chunk_id: Ids of the document and the chunk.
+        chunk_index: Index of the chunk in its document, from 0.
+        source: Name of the document.
     """
 
-    id: UUID
-    version: int
-    ordinal: int
-    content: str
-    start: int
-    end: int
-    page: int | None
-    page_end: int | None
-    slide: int | None
-    section_titles: list[str]
-    node_path: list[int]
-    image_ordinal: int | None
-    media_type: str | None
-    metadata: LazyMetadata
-    table_head: str | None = None
-    source_range: SourceRange = None
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Metadata of the document and the chunk."""
-        return self.metadata.attributes
-
-    @property
-    def flags(self) -> list[str]:
-        """Kinds of suspected prompt injection in the text."""
-        flags: list[str] = self.metadata.entries.get("$suspicious", [])
-        return flags
-
-
-@dataclass(frozen=True, slots=True)
-class HitDocument:
-    """Document of a hit.
-
-    Attributes:
-        tenant_id: Owner of the document; the system tenant if it is shared.
-        id: Id of the document.
-        chunk_count: Number of chunks of the document.
-        metadata: Metadata of the document and of the chunk, with reserved fields.
-        own_metadata: Metadata of the document alone, if the chunk has further metadata; else None.
-    """
-
-    tenant_id: UUID
-    id: UUID
-    chunk_count: int
-    metadata: LazyMetadata
-    own_metadata: LazyMetadata | None = None
-
-    @property
-    def source(self) -> str:
-        """Name of the document, usually a file name."""
-        name: str = self.metadata.entries["$source"]
-        return name
-
-    @property
-    def title(self) -> str | None:
-        """Title of the document; None if the document has no title."""
-        return self.metadata.entries.get("$title")
-
-    @property
-    def source_uri(self) -> str | None:
-        """Address that the document comes from; None if the uploader gave none."""
-        return self.metadata.entries.get("$source_uri")
-
-    @property
-    def source_created_at(self) -> datetime | None:
-        """Time at which the source was created; None if the uploader gave none."""
-        created = self.metadata.entries.get("$source_created_at")
-        return None if created is None else to_utc_time(datetime.fromisoformat(created))
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """Metadata of the document, without reserved fields."""
-        return self.metadata.attributes if self.own_metadata is None else self.own_metadata.entries
-
-    @property
-    def effective_date(self) -> datetime:
-        """``source_created_at``, or the time of the first upload if that is None."""
-        return self.source_created_at or get_creation_time(self.id)
+    document_id: UUID
+    chunk_id: UUID
+    chunk_index: int
+    source: str
 
 
 class Scores(NamedTuple):
@@ -316,6 +231,7 @@ class Hit:
         path_names: Names on the way of the graph walk to the hit, if the caller requested an explanation.
         is_repeated: Whether its text is already in the conversation of the search.
         included: Items of the requested includes, by the name of the include.
+        duplicates: Chunks with the same text that the hit represents; None if identical texts are separate hits.
     """
 
     key: ChunkKey
@@ -333,6 +249,7 @@ class Hit:
     path_names: Sequence[str] = ()
     is_repeated: bool = False
     included: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    duplicates: Sequence[HitDuplicate] | None = None
 
     @property
     def text_span(self) -> TextSpan:
@@ -352,6 +269,7 @@ class Hit:
         own_metadata, vector = self.document.own_metadata, self.vector
         metadata = 2 * len(self.chunk.metadata.raw_json) + (0 if own_metadata is None else len(own_metadata.raw_json))
         metadata += 200 * sum(map(len, self.included.values()))
+        metadata += 200 * len((self.duplicates or ())[:MAX_NAMED_DUPLICATES])
         return len(self.text_span.text) + metadata + (0 if vector is None else 12 * len(vector))
 
     @property

@@ -9,6 +9,7 @@ Type aliases:
 """
 
 from app.retrieval.fusion.rank_fusion import RankedList, fuse_rrf, fuse_weighted, sort_best_first
+from app.retrieval.hit_parts import HitChunk, HitDocument
 from app.retrieval.retrievers.ranking import RankedKeys, RetrieverResults, merge_by_best_score
 from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies.dense import run as run_dense
@@ -20,8 +21,6 @@ from app.retrieval.strategies.strategy import NoStrategyOptions, SearchContext, 
 from app.retrieval.types import (
     ChunkKey,
     Hit,
-    HitChunk,
-    HitDocument,
     NamedTransformer,
     Query,
     Scores,

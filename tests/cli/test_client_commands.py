@@ -233,3 +233,14 @@ def test_upload_watch_uploads_changes_until_ctrl_c(tenant: Tenant, tmp_path: Pat
 def documents(tenant: Tenant) -> set[tuple[str, int, str]]:
     items = tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"]
     return {(one["external_id"], one["version"], one["status"]) for one in items}
+
+
+def test_search_command_collapse_prints_sources_of_identical_passages(
+    carrel: Callable[..., Any], tenant: Tenant
+) -> None:
+    for name in ("spring.txt", "autumn.txt"):
+        tenant.add_text("Storks rest on the meadow.", title=name, external_id=name)
+    (result,) = carrel("search", "storks on the meadow", "--strategy", "lexical", "--collapse", "--json")["results"]
+    assert result["duplicate_count"] == 1
+    table = carrel("search", "storks on the meadow", "--strategy", "lexical", "--collapse")
+    assert f"[Also in: {result['duplicates'][0]['source']}]" in table

@@ -2,8 +2,9 @@
 
 from uuid import UUID
 
+from app.retrieval.hit_parts import HitChunk, HitDocument
 from app.retrieval.lazy_metadata import LazyMetadata
-from app.retrieval.types import Hit, HitChunk, HitDocument
+from app.retrieval.types import Hit
 
 
 def hit(

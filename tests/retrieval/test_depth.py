@@ -256,3 +256,13 @@ async def test_many_repeats_need_few_statements(workshop: Workshop, repeat: str)
     expected = [*fresh, *known[:1]] if repeat == "demote" else fresh
     assert [hit.chunk.id for hit in found.hits] == [hit.chunk.id for hit in expected]
     assert sum("from chunk c" in sql for sql in sent) < 8
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_collapsed_texts_do_not_reduce_top_k(workshop: Workshop, strategy: str) -> None:
+    same = ["I am out of the office." + " " * number for number in range(2 * FEW)]
+    services = await shelf(workshop, [*(f"The list of office number {number} is out." for number in range(4)), *same])
+    found = await find(services, "I am out of the office", strategy=strategy, collapse=True)
+    assert [len(hit.duplicates or ()) for hit in found.hits] == [len(same) - 1, 0, 0, 0, 0]
+    assert len({" ".join(hit.chunk.content.split()) for hit in found.hits}) == 5
+    assert found.warnings == []

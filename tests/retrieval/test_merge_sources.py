@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from app.retrieval.fusion.collapse import collapse_hits
 from app.retrieval.fusion.merge_sources import SourceHits, deduplicate_hits, fuse_sources, merge_sources
 from app.retrieval.types import TextSpan
 from tests.retrieval.hits import hit
@@ -79,3 +80,19 @@ def test_fuse_sources_several_sources_become_one_list() -> None:
     theirs = [hit("b", 30.0, index=1), hit("c", 15.0, index=1)]
     sources = [SourceHits(1.0, [hit("a", 0.8), hit("b", 0.4)]), SourceHits(0.5, theirs)]
     assert [(one.chunk.content, one.score) for one in fuse_sources(sources)] == [("a", 1.0), ("b", 0.5), ("c", 0.25)]
+
+
+def test_collapse_hits_best_hit_names_the_others_of_its_knowledge_base() -> None:
+    texts = ["a b", "c", " a\nb", "a b", "", ""]
+    hits = [hit(text, 1.0 - place / 10, document=place, index=int(place == 3)) for place, text in enumerate(texts)]
+    collapsed = collapse_hits(hits)
+    assert [one.document.id.int for one in collapsed] == [0, 1, 3, 4, 5]
+    assert [[item.document_id.int for item in one.duplicates or ()] for one in collapsed] == [[2], [], [], [], []]
+    assert collapse_hits(collapsed) == collapsed
+
+
+def test_collapse_hits_adds_to_duplicates_of_an_earlier_collapse() -> None:
+    first = collapse_hits([hit("a", 0.9, document=1), hit("a", 0.8, document=2)])
+    second = collapse_hits([hit("a", 0.7, document=3), hit("a", 0.6, document=2)])
+    (one,) = collapse_hits([*first, *second])
+    assert [item.document_id.int for item in one.duplicates or ()] == [2, 3]

@@ -38,6 +38,9 @@ def search(
         list[str] | None,
         typer.Option(help="Addition to each passage; may be repeated: entities, parent_summaries, keywords."),
     ] = None,
+    collapse: Annotated[
+        bool, typer.Option("--collapse", help="Print identical passages of a knowledge base once, with all documents.")
+    ] = False,
     full_text: Annotated[bool, typer.Option("--full-text", help="Print the full text of each passage.")] = False,
     as_json: AsJson = False,
     url: Url = None,
@@ -53,13 +56,21 @@ def search(
 
     Example: carrel search "Who wrote the music?" --include entities --include keywords
 
+    Example: carrel search "opening hours" --collapse
+
     Example: carrel search leave --filter '{"year": {"gte": 2025}}' --json
     """
     with open_client(url, key) as client:
         parsed = parse_json_object("--filter", filter) if filter is not None else None
         threshold = None if score_threshold is None else parse_score_threshold(score_threshold)
         options: Any = drop_unset(
-            top_k=top_k, strategy=strategy, score_threshold=threshold, filter=parsed, expand=expand, include=include
+            top_k=top_k,
+            strategy=strategy,
+            score_threshold=threshold,
+            filter=parsed,
+            expand=expand,
+            include=include,
+            collapse=collapse or None,
         )
         response = client.search(query, knowledge_bases=kb, **options)
     if as_json:
@@ -95,7 +106,8 @@ def _format_passage(result: Mapping[str, Any], *, full_text: bool) -> str:
     names = [entity["name"] for entity in result.get("entities") or ()]
     keywords = [item["keyword"] for item in result.get("keywords") or ()]
     summaries = [item["summary"] for item in result.get("parent_summaries") or () if item["summary"]]
-    additions = [("Entities", names), ("Keywords", keywords), ("Summaries", summaries)]
+    sources = list(dict.fromkeys(item["source"] for item in result.get("duplicates") or ()))
+    additions = [("Entities", names), ("Keywords", keywords), ("Summaries", summaries), ("Also in", sources)]
     parts = [f"[{label}: {'; '.join(texts)}]" for label, texts in additions if texts]
     return " ".join([_format_text(result["text"], full_text=full_text), *parts])
 

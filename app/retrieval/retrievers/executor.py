@@ -77,6 +77,7 @@ class HybridRetriever:
         return_vectors: Whether hits get their vectors.
         explain: Whether hits get their ranks, and the search run gets the plans.
         repeats: Treatment of hits that repeat the conversation; None if they are like other hits.
+        collapse: Whether identical texts of one knowledge base become one hit.
         costs: Slots for expensive searches.
     """
 
@@ -91,6 +92,7 @@ class HybridRetriever:
     return_vectors: bool = False
     explain: bool = False
     repeats: RepeatCheck | None = None
+    collapse: bool = False
     costs: SearchCosts = field(default_factory=SearchCosts)
 
     def with_limit(self, limit: int) -> Self:
@@ -375,6 +377,7 @@ class HybridRetriever:
             return_vectors=self.return_vectors,
             explain=self.explain,
             repeats=self.repeats,
+            collapse=self.collapse,
         )
 
     async def _record_plans(

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from app.retrieval.expansion.auto_merge import auto_merge, drop_contained
 from app.retrieval.expansion.expand import drop_overlapping, expand_hits
+from app.retrieval.fusion.collapse import collapse_hits
 from app.retrieval.fusion.merge_sources import deduplicate_hits
 from app.retrieval.hit_order import get_sort_key
 from app.retrieval.index_refs import IndexRef
@@ -20,6 +21,8 @@ from app.warnings import ServiceWarning, WarningCode
 # Number of chunks to load at a time if hits may be merged. Otherwise a long section would be loaded in many small
 # steps.
 MERGE_BATCH_SIZE = 50
+# Number of chunks to load at a time if identical texts become one hit, so that most duplicates are known.
+COLLAPSE_BATCH_SIZE = 100
 VECTORS_NOT_RETURNED = ServiceWarning(WarningCode.VECTORS_NOT_RETURNED, "The vectors could not be read.")
 
 
@@ -38,6 +41,7 @@ class HitLoader:
         return_vectors: Whether hits get their vectors.
         explain: Whether hits get their ranks.
         repeats: Treatment of hits that repeat the conversation; None if they are like other hits.
+        collapse: Whether identical texts of one knowledge base become one hit.
     """
 
     repository: RetrievalRepository
@@ -49,9 +53,10 @@ class HitLoader:
     return_vectors: bool
     explain: bool
     repeats: RepeatCheck | None = None
+    collapse: bool = False
 
     async def load_hits(self, ranking: Ranking, *, retriever: RetrieverName = "lexical") -> list[Hit]:
-        """Load the best hits. The next hits of the ranking replace deleted, expired, merged and repeating hits.
+        """Load the best hits. The next hits of the ranking replace deleted, merged and repeating hits.
 
         Args:
             ranking: Ranked list of the strategy.
@@ -73,7 +78,7 @@ class HitLoader:
                 )
                 hits = hits if self.repeats is None else await self.repeats.mark(hits)
                 hits, _ = await self._fill_hits(ranking, hits, remaining, retriever=retriever, repeats=self.repeats)
-        return self._with_ranks(ranking, put_repeats_last(hits)[: self.top_k])
+        return self._with_ranks(ranking, put_repeats_last(self._collapse(hits))[: self.top_k])
 
     async def _fill_hits(
         self,
@@ -86,11 +91,13 @@ class HitLoader:
     ) -> tuple[list[Hit], RankedKeys]:
         """Load hits until there are ``top_k``; return the hits and the ranked keys that were not loaded.
 
+        Hits with identical texts stay in the list, so that sections and parents are compared with all of them.
+
         Each step loads at least as many as all steps before, so that many repeats or deletions need few statements.
         """
         loaded_count = 0
-        while remaining and (missing := self.top_k - count_fresh(hits)) > 0:
-            limit = max(missing, loaded_count)
+        while remaining and (missing := self.top_k - count_fresh(self._collapse(hits))) > 0:
+            limit = max(missing, loaded_count, self._first_batch_size)
             if self._needs_merging and (hits or loaded_count):
                 limit = max(MERGE_BATCH_SIZE, self.top_k, limit)
             best, remaining = split_with_ties(remaining, limit)
@@ -106,6 +113,17 @@ class HitLoader:
     def _deduplicate(self, hits: list[Hit]) -> list[Hit]:
         """Keep one hit for each text that several knowledge bases contain."""
         return deduplicate_hits(hits) if len(self.indexes) > 1 else hits
+
+    def _collapse(self, hits: list[Hit]) -> list[Hit]:
+        """Keep one hit for each text of a knowledge base, if the caller requested it."""
+        return collapse_hits(hits) if self.collapse else hits
+
+    @property
+    def _first_batch_size(self) -> int:
+        """Minimum number of chunks to load at a time. Expanded texts are long, so fewer of them are loaded."""
+        if not self.collapse:
+            return 0
+        return COLLAPSE_BATCH_SIZE if self.expansion is None else MERGE_BATCH_SIZE
 
     @property
     def _needs_merging(self) -> bool:

@@ -45,6 +45,7 @@ class SearchOptions(TypedDict, total=False):
     rerank: bool
     repeat: Literal["demote", "exclude", "allow"]  # results whose text is in messages already
     combine: Literal["best", "sum"] | None  # scores of a result that several queries found
+    collapse: bool  # identical texts of one knowledge base become one result, which names the others
     include: Sequence[IncludeName]
     return_vectors: bool
     explain: bool
@@ -61,6 +62,15 @@ class ResultDocument(TypedDict):
     source_uri: str | None
     source_created_at: str | None
     metadata: dict[str, Any]
+
+
+class Duplicate(TypedDict):
+    """Chunk with the text of a result that represents it, if the search sets ``collapse``."""
+
+    document_id: str
+    chunk_id: str
+    chunk_index: int
+    source: str
 
 
 class Result(TypedDict):
@@ -94,6 +104,8 @@ class Result(TypedDict):
     citation: str
     source_start: NotRequired[int]
     source_end: NotRequired[int]
+    duplicates: NotRequired[list[Duplicate]]
+    duplicate_count: NotRequired[int]
 
 
 class CarrelWarning(TypedDict):

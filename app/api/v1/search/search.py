@@ -200,6 +200,12 @@ class KnowledgeBaseSearchRequest(AliasedRequestModel):
         "`best` for `dense`, `sum` for the others. It also applies to queries that transformers add.",
         examples=["sum"],
     )
+    collapse: bool = Field(
+        False,
+        description="Merge results with identical texts of one knowledge base, so that `top_k` counts distinct texts. "
+        "The best one stays, with the others in `duplicates`. White space does not count.",
+        examples=[True],
+    )
     include: Annotated[list[Text], Field(max_length=10)] = Field(
         default_factory=list,
         description="Additions to each result: `entities` that the chunk names, `parent_summaries` of the sections "
@@ -267,6 +273,7 @@ class KnowledgeBaseSearchRequest(AliasedRequestModel):
             accepts_graph_text=True,
             repeat=self.repeat,
             combine=self.combine,
+            collapse=self.collapse,
             explain=self.explain,
             timeout_seconds=self.timeout_seconds,
         )

@@ -72,6 +72,15 @@ class RetrieverRankOut(BaseModel):
     )
 
 
+class DuplicateOut(BaseModel):
+    """Chunk with the same text as a result, which the result represents."""
+
+    document_id: str = Field(description="Id of the document of the chunk.", examples=[example_values.DOCUMENT_ID])
+    chunk_id: str = Field(description="Id of the chunk.", examples=[example_values.CHUNK_ID])
+    chunk_index: int = Field(description="Index of the chunk in its document, from 0.", examples=[3])
+    source: str = Field(description="Name of the document, usually the file name.", examples=["handbook-2025.pdf"])
+
+
 class SearchResultOut(IncludedOut):
     """Result of a search: a chunk, or its expanded text, with scores and citation.
 
@@ -156,6 +165,19 @@ class SearchResultOut(IncludedOut):
     )
     citation: str = Field(
         description="Citation for people: the name of the document with page or slide.", examples=["handbook.pdf, p. 4"]
+    )
+    duplicates: list[DuplicateOut] | None = Field(
+        None,
+        description="Chunks of the knowledge base with the same text among the candidates of the search, at most 100. "
+        "Only present if the request sets `collapse`.",
+        exclude_if=lambda duplicates: duplicates is None,
+    )
+    duplicate_count: int | None = Field(
+        None,
+        description="Number of such chunks, also if `duplicates` does not name all. Only present if the request sets "
+        "`collapse`.",
+        examples=[2],
+        exclude_if=lambda count: count is None,
     )
     vector: list[float] | None = Field(
         None,

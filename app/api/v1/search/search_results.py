@@ -22,6 +22,7 @@ from app.api.v1.search.explanation_schemas import (
 from app.api.v1.search.graph_schemas import to_graph_out
 from app.api.v1.search.search_result_schemas import (
     DegradedStepOut,
+    DuplicateOut,
     ResultDocumentOut,
     RetrieverRankOut,
     ScoresOut,
@@ -32,7 +33,7 @@ from app.ids import encode_id
 from app.prompts.types import ActivePrompt, PromptName
 from app.retrieval.explain import Explanation, Reformulation
 from app.retrieval.routes import RoutingDecision
-from app.retrieval.types import Hit, SearchResult
+from app.retrieval.types import MAX_NAMED_DUPLICATES, Hit, SearchResult
 
 
 def to_result_out(hit: Hit) -> SearchResultOut:
@@ -79,11 +80,28 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         metadata=chunk.attributes,
         flags=chunk.flags,
         citation=hit.citation,
+        duplicates=_to_duplicates_out(hit),
+        duplicate_count=None if hit.duplicates is None else len(hit.duplicates),
         vector=None if hit.vector is None else list(hit.vector),
         ranks=[RetrieverRankOut(**rank._asdict()) for rank in hit.ranks] or None,
         path_names=list(hit.path_names) or None,
         **to_included_fields(hit.included),
     )
+
+
+def _to_duplicates_out(hit: Hit) -> list[DuplicateOut] | None:
+    """Return the chunks that a hit represents, at most ``MAX_NAMED_DUPLICATES``; None if hits were not collapsed."""
+    if hit.duplicates is None:
+        return None
+    return [
+        DuplicateOut(
+            document_id=encode_id("doc", item.document_id),
+            chunk_id=encode_id("chk", item.chunk_id),
+            chunk_index=item.chunk_index,
+            source=item.source,
+        )
+        for item in hit.duplicates[:MAX_NAMED_DUPLICATES]
+    ]
 
 
 def _round_score(score: float | None) -> float | None:
