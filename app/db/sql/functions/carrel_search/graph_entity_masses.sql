@@ -8,6 +8,8 @@ create or replace function graph_entity_masses(p_tenant uuid, p_index uuid, p_ch
                                                p_alias_documents uuid[], p_predicates jsonb)
 returns table(key int4, mass float8, chunks int, source uuid) language plpgsql stable rows 100
 set search_path = pg_catalog, public, pg_temp as $f$
+-- Without corrections and restrictions, the numbers of chunks need no call of a function for each entity.
+declare is_plain bool := cardinality(p_alias_keys) = 0 and not p_user_restricted;
 begin
   return query
   with named as (
@@ -28,7 +30,12 @@ begin
   ), weighted as (
     select n.id, n.mass, n.target, f.chunks, n.occurrences * ln(1 + p_total::float8 / f.chunks) as weight
       from named n
-     cross join lateral graph_entity_chunks(p_tenant, p_index, n.target, p_scopes, p_user_restricted, p_alias_keys, p_alias_targets, p_alias_documents) f
+     cross join lateral (
+       select g.chunks, g.is_title
+         from graph_entity_chunks(p_tenant, p_index, n.target, p_scopes, p_user_restricted, p_alias_keys, p_alias_targets, p_alias_documents) g where not is_plain
+       union all
+       select coalesce(sum(x.chunks), 0)::int, coalesce(sum(x.titles), 0) > 0
+         from entity x where x.tenant_id = p_tenant and x.index_id = p_index and x.key = n.target having is_plain) f
      where f.chunks > 0 and f.chunks <= p_max_chunks and (f.chunks > 1 or f.is_title)
   ), moved as (
     select w.id, w.target, w.chunks, w.mass * w.weight / sum(w.weight) over (partition by w.id) as mass from weighted w

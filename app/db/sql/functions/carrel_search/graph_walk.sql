@@ -1,6 +1,7 @@
 -- Walk from chunks and entities to chunks that share entities with them, p_hops steps, at most 3. Each step moves p_damping of the
 -- mass along the edges, and the rest returns to the start. An entity in more than p_max_share of the chunks is no way.
--- At most p_max_rows rows of chunks are read; is_cut says whether entities with little mass were left out for that.
+-- At most p_max_rows rows of chunks are read; is_cut says whether entities were left out for that. Beyond a tenth of
+-- them, an entity is only read if it gives a chunk at least 1 % of what the best entity gives.
 -- Rows are the chunks of the last step, at most p_limit, and those of an earlier step from which the walk went on. key
 -- is the entity by which the walk reached the chunk (null: the start), and source the chunk before that entity (null:
 -- the entity is of the query).
@@ -54,12 +55,14 @@ begin
                group by m.entity) x;
     end if;
     if number = p_hops or number = p_hops - 2 then
-      -- The entities with the most mass come first, until p_max_rows rows are read.
+      -- The entities that give a chunk the most come first.
       select coalesce(array_agg(e.entity) filter (where e.rows <= p_max_rows), '{}'), coalesce(array_agg(e.mass) filter (where e.rows <= p_max_rows), '{}'),
              coalesce(array_agg(e.source) filter (where e.rows <= p_max_rows), '{}'), is_over or coalesce(bool_or(e.rows > p_max_rows), false)
         into keys, masses, sources, is_over
-        from (select e.entity, e.mass, e.source, sum(e.chunks) over (order by e.mass desc, e.entity) as rows
-                from unnest(keys, masses, chunks, sources) e(entity, mass, chunks, source)) e;
+        from (select e.entity, e.mass, e.source, e.given, max(e.given) over () as most, sum(e.chunks) over (order by e.given desc, e.entity) as rows
+                from (select e.entity, e.mass, e.source, e.chunks, e.mass / greatest(1, e.chunks) as given
+                        from unnest(keys, masses, chunks, sources) e(entity, mass, chunks, source)) e) e
+       where e.rows <= p_max_rows / 10 or e.given >= 0.01 * e.most;
       select coalesce(array_agg(x.id order by x.mass desc, x.id), '{}'), coalesce(array_agg(x.mass order by x.mass desc, x.id), '{}'),
              coalesce(array_agg(x.key order by x.mass desc, x.id), '{}')
         into chunk_ids, chunk_masses, chunk_keys
@@ -68,7 +71,7 @@ begin
                       union all
                       select g.chunk_id, p_damping * g.mass, g.key
                         from graph_chunk_masses(p_tenant, p_index, keys, masses, p_scopes, p_contains, p_path, p_alias_keys, p_alias_targets,
-                                                p_alias_documents, p_predicates) g) m
+                                                p_alias_documents, p_predicates, seeds, case when number = p_hops then p_limit else 50 end) g) m
                group by m.id order by 2 desc, 1 limit case when number = p_hops then p_limit else 50 end) x;
       return query
         select number, c.id, c.mass, c.key, k.source, is_over
