@@ -223,3 +223,19 @@ def test_walk_with_limit_of_rows_reads_fewer_chunks_and_says_so(stored: StoredCh
     graph = generate_graph(np.random.default_rng(0), hidden=np.zeros(CHUNKS, bool), has_merges=False)
     whole, cut = stored.walk(graph, 2, 0.7), stored.walk(graph, 2, 0.7, max_rows=HUB_CHUNKS)
     assert 0 < cut.sum() < whole.sum()
+
+
+@pytest.mark.parametrize(("mass", "max_rows", "is_read"), [(0.001, 240, True), (0.001, 200, False), (0.5, 200, True)])
+def test_walk_leaves_out_entities_that_give_little_to_many_chunks(
+    stored: StoredChunks, mass: float, max_rows: int, is_read: bool
+) -> None:
+    counts = np.zeros((CHUNKS, ENTITIES), np.int64)
+    counts[:2, 3] = counts[2:, 5] = 1
+    counts[2 + HUB_CHUNKS :, 5] = 0
+    names = np.zeros(ENTITIES)
+    names[3], names[5] = 1.0, mass
+    titles, merged = np.zeros(ENTITIES, bool), np.arange(ENTITIES)
+    graph = RandomGraph(counts, titles, np.zeros(CHUNKS), names, np.ones(CHUNKS, bool), merged)
+    found = stored.walk(graph, 1, 0.7, max_rows=max_rows)
+    expected = graph.walk(1, 0.7) * np.where(counts[:, 5] > 0, is_read, True)
+    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
