@@ -10,7 +10,7 @@ from app.db.driver import DriverReader
 from app.db.statements import Statement, parse_statement
 from app.retrieval.graph_walk.types import Aliases, EntityCount, IndexState, WalkIndex, WalkRow, WalkSettings, WalkStart
 
-MAX_WALK_ROWS = 20_000
+MAX_WALK_ROWS = 10_000
 """Maximum number of rows of chunks that one step of a walk reads, in one search index."""
 
 MAX_REACHED_CHUNKS = 200

@@ -59,10 +59,10 @@ begin
       select coalesce(array_agg(e.entity) filter (where e.rows <= p_max_rows), '{}'), coalesce(array_agg(e.mass) filter (where e.rows <= p_max_rows), '{}'),
              coalesce(array_agg(e.source) filter (where e.rows <= p_max_rows), '{}'), is_over or coalesce(bool_or(e.rows > p_max_rows), false)
         into keys, masses, sources, is_over
-        from (select e.entity, e.mass, e.source, e.given, max(e.given) over () as most, sum(e.chunks) over (order by e.given desc, e.entity) as rows
-                from (select e.entity, e.mass, e.source, e.chunks, e.mass / greatest(1, e.chunks) as given
+        from (select e.entity, e.mass, e.source, e.mass_per_chunk, max(e.mass_per_chunk) over () as max_per_chunk, sum(e.chunks) over (order by e.mass_per_chunk desc, e.entity) as rows
+                from (select e.entity, e.mass, e.source, e.chunks, e.mass / greatest(1, e.chunks) as mass_per_chunk
                         from unnest(keys, masses, chunks, sources) e(entity, mass, chunks, source)) e) e
-       where e.rows <= p_max_rows / 10 or e.given >= 0.01 * e.most;
+       where e.rows <= p_max_rows / 10 or e.mass_per_chunk >= 0.01 * e.max_per_chunk;
       select coalesce(array_agg(x.id order by x.mass desc, x.id), '{}'), coalesce(array_agg(x.mass order by x.mass desc, x.id), '{}'),
              coalesce(array_agg(x.key order by x.mass desc, x.id), '{}')
         into chunk_ids, chunk_masses, chunk_keys
