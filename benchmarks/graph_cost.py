@@ -3,11 +3,13 @@
 ``CARREL_EVAL_DATA`` names the directory of evaluation sets. The passages of musique-dev are ingested in turns, by a
 knowledge base with a graph and by one without. A turn has short documents of one passage, or long ones of thirty.
 The vectors come from the embedded model, as in the service. With ``--endpoint`` they come from a process that takes
-almost no time, so the graph has a large share. The figures are medians of many turns.
+almost no time, so the graph has a large share. The figures are medians of many turns. Storage is measured as ingestion
+leaves it, and again after maintenance has merged the changes of frequencies and the tables are rewritten.
 """
 
 import argparse
 import asyncio
+import json
 import os
 import statistics
 import sys
@@ -22,6 +24,7 @@ import httpx2
 from app.cli.evaluation.corpus_upload import read_corpus
 from app.cli.evaluation.datasets import CorpusLine
 from app.ids import decode_id
+from app.index_maintenance.repository import MERGE_ENTITIES, MERGE_FREQUENCIES
 from benchmarks.evaluation_sets import upload_documents
 from benchmarks.search import SET_TENANT_SQL
 from harness.processes import (
@@ -48,10 +51,11 @@ select name, coalesce((select sum(pg_total_relation_size(t.relid))::bigint from 
 
 @dataclass(frozen=True, slots=True)
 class CostFigures:
-    """CPU seconds of each turn, by knowledge base, and the bytes of the tables."""
+    """CPU seconds of each turn, by knowledge base, and the bytes of the tables before and after maintenance."""
 
     turns: dict[str, list[CpuSeconds]]
     sizes: dict[str, int]
+    merged_sizes: dict[str, int]
 
     def compute_cpu(self, name: str) -> float:
         """Return the median CPU time of the turns of a knowledge base, in seconds."""
@@ -64,8 +68,18 @@ class CostFigures:
 
     @property
     def storage_share(self) -> float:
-        """Bytes of the graph as a share of the bytes of the chunks that have a graph, which are half of the chunks."""
-        return sum(self.sizes[table] for table in GRAPH_TABLES) / sum(self.sizes[table] for table in CHUNK_TABLES) * 2
+        """Share of the bytes of the graph as ingestion leaves them."""
+        return _compute_storage_share(self.sizes)
+
+    @property
+    def merged_storage_share(self) -> float:
+        """Share of the bytes of the graph after maintenance."""
+        return _compute_storage_share(self.merged_sizes)
+
+
+def _compute_storage_share(sizes: dict[str, int]) -> float:
+    """Return the bytes of the graph as a share of those of its chunks, which are half of the chunks."""
+    return sum(sizes[table] for table in GRAPH_TABLES) / sum(sizes[table] for table in CHUNK_TABLES) * 2
 
 
 def build_documents(passages: Sequence[CorpusLine], tag: str, *, long: bool) -> list[CorpusLine]:
@@ -110,7 +124,12 @@ def measure(service: RunningService, passages: Sequence[CorpusLine], *, long: bo
                 if number >= 0:
                     turns[name].append(service.measure_cpu() - before)
         grown = asyncio.run(read_sizes(service))
-    return CostFigures(turns, {table: grown[table] - size for table, size in tables.items()})
+        asyncio.run(merge_frequencies(service, client.get("/v1/me").json()["tenant"]["id"]))
+        merged = asyncio.run(read_sizes(service))
+    grown_sizes, merged_sizes = (
+        {table: sizes[table] - size for table, size in tables.items()} for sizes in (grown, merged)
+    )
+    return CostFigures(turns, grown_sizes, merged_sizes)
 
 
 @asynccontextmanager
@@ -140,6 +159,27 @@ async def remove_graph(service: RunningService, client: httpx2.Client, kb: str) 
             assert await connection.execute(statement, kb_id) == "UPDATE 1"
 
 
+async def merge_frequencies(service: RunningService, tenant: str) -> None:
+    """Merge the changes of frequencies as maintenance does, and rewrite the measured tables.
+
+    Args:
+        service: The running service.
+        tenant: Public id of the tenant.
+    """
+    async with open_tenant_connection(service, tenant) as connection:
+        for (index_id,) in await connection.fetch("select id from search_index"):
+            values = {"tenant": decode_id("ten", tenant), "index": index_id}
+            for merge in (MERGE_ENTITIES, MERGE_FREQUENCIES):
+                await connection.execute(merge.sql, *merge.order_arguments(values))
+    runtime = json.loads((service.data_dir / "runtime.json").read_text())
+    owner = await asyncpg.connect(runtime["admin_database_url"])
+    try:
+        for table in (*CHUNK_TABLES, *GRAPH_TABLES):
+            await owner.execute(f"vacuum full {table}")
+    finally:
+        await owner.close()
+
+
 async def read_sizes(service: RunningService) -> dict[str, int]:
     """Return the bytes of the measured tables with their indexes."""
     connection = await asyncpg.connect(service.database_url)
@@ -152,9 +192,11 @@ async def read_sizes(service: RunningService) -> dict[str, int]:
 def show(kind: str, figures: CostFigures) -> None:
     """Print the figures of one kind of documents."""
     cpu = {name: f"{figures.compute_cpu(name) / PASSAGES_OF_TURN * 1000:.2f}" for name in figures.turns}
-    shares = f"{figures.cpu_share:+.1%} | {figures.storage_share:+.1%}"
+    shares = f"{figures.cpu_share:+.1%} | {figures.storage_share:+.1%} | {figures.merged_storage_share:+.1%}"
     print(f"| {kind} | {cpu[WITHOUT_GRAPH]} | {cpu[WITH_GRAPH]} | {shares} |", flush=True)
-    sizes = ", ".join(f"{table} {size / 1e6:.1f}" for table, size in figures.sizes.items())
+    sizes = ", ".join(
+        f"{table} {size / 1e6:.1f} -> {figures.merged_sizes[table] / 1e6:.1f}" for table, size in figures.sizes.items()
+    )
     turns = ", ".join(
         f"{name} {' '.join(f'{turn.carrel:.2f}+{turn.postgres:.2f}' for turn in turns)}"
         for name, turns in figures.turns.items()
@@ -173,8 +215,8 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     passages = read_corpus(Path(data) / SET / "corpus.jsonl")
     print(f"targets: CPU {MAX_CPU_SHARE:+.0%}, storage of chunks {MAX_STORAGE_SHARE:+.0%}; medians of {TURNS} turns\n")
-    print("| documents | ms of CPU a passage, without a graph | with a graph | CPU | storage |")
-    print("| --- | --- | --- | --- | --- |")
+    print("| documents | ms of CPU a passage, without a graph | with a graph | CPU | storage | after maintenance |")
+    print("| --- | --- | --- | --- | --- | --- |")
     with embedding_endpoint() as url, running_service(url if provided.endpoint else None) as service:
         for kind in provided.kinds.split(","):
             show(kind, measure(service, passages, long=kind == "long"))
