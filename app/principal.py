@@ -35,6 +35,9 @@ ROW_QUOTAS: Mapping[str, int] = {
     "file_batches": 100_000,
     "batch_files": 1_000_000,
     "chats": 1_000_000,
+    "golden_sets": 1_000,
+    "golden_items": 100_000,
+    "evaluations": 1_000,
 }
 
 
@@ -65,6 +68,9 @@ class Quotas:
     file_batches: int | None = None
     batch_files: int | None = None
     chats: int | None = None
+    golden_sets: int | None = None
+    golden_items: int | None = None
+    evaluations: int | None = None
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any] | None) -> Self:

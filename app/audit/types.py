@@ -54,6 +54,13 @@ class AuditAction(StrEnum):
     FILE_DELETE = "file.delete"
     FILE_BATCH_CREATE = "file_batch.create"
     FILE_BATCH_CANCEL = "file_batch.cancel"
+    GOLDEN_SET_CREATE = "golden_set.create"
+    GOLDEN_SET_UPDATE = "golden_set.update"
+    GOLDEN_SET_DELETE = "golden_set.delete"
+    GOLDEN_SET_ADD_ITEMS = "golden_set.add_items"
+    GOLDEN_SET_DELETE_ITEM = "golden_set.delete_item"
+    EVALUATION_CREATE = "evaluation.create"
+    EVALUATION_DELETE = "evaluation.delete"
     SIGN_IN_FAIL = "sign_in.fail"
 
     @property

@@ -18,6 +18,7 @@ from app.documents.deletion.service import DeletionService
 from app.documents.service import DocumentService
 from app.documents.upload.service import UploadService
 from app.enrichment.service import EnrichmentService
+from app.evaluations.golden_set_service import GoldenSetService
 from app.files.attachments import AttachmentService
 from app.files.batch_worker import FileBatchWorker
 from app.files.batches import FileBatchService
@@ -189,6 +190,11 @@ class TenantServices:
             resources.search_costs,
             resources.settings.server.max_rewritten_sources,
         )
+
+    @cached_property
+    def golden_sets(self) -> GoldenSetService:
+        """Service for golden sets."""
+        return GoldenSetService(self.db, self.principal)
 
     @cached_property
     def answering(self) -> AnsweringService:

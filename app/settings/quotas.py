@@ -74,6 +74,11 @@ class QuotaLimits(KeyLimits):
         None, description="Maximum number of files in file batches.", examples=[100000]
     )
     chats: RowCount | None = Field(None, description="Maximum number of chats.", examples=[100000])
+    golden_sets: RowCount | None = Field(None, description="Maximum number of golden sets.", examples=[100])
+    golden_items: RowCount | None = Field(
+        None, description="Maximum number of items of all golden sets.", examples=[10000]
+    )
+    evaluations: RowCount | None = Field(None, description="Maximum number of stored evaluations.", examples=[100])
 
 
 class QuotaSettings(SettingsGroup):

@@ -15,7 +15,7 @@ PLACEHOLDER = re.compile(r"<([a-z_]+)>")
 # Parameters of paths. proofs/isolation/tenants.py creates an object for each.
 PATH_FIELDS = frozenset(
     """kb document node chunk entity correction api_key tenant deletion n agent_id prompt number file vector_store_file
-    batch webhook delivery""".split()  # noqa: SIM905
+    batch webhook delivery golden_set item evaluation""".split()  # noqa: SIM905
 )
 # Fields of queries and bodies that do not refer to objects of a tenant. `after` and `before` of files and vector stores
 # use only the time inside an id, so the object need not exist.
@@ -29,7 +29,7 @@ PLAIN_FIELDS = frozenset(
     searches_per_second concurrent_ingestions sql_views
     agents concurrent_searches event_streams
     knowledge_bases api_keys prompt_versions webhooks stored_responses sql_views files file_batches batch_files
-    chats combine
+    chats golden_sets golden_items evaluations combine relevant settings
     repeat exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens compress
@@ -271,6 +271,14 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
     "POST /v1/webhooks/{webhook}/rotate": (RequestTemplate(), RequestTemplate(json={"overlap_seconds": 60})),
     "POST /v1/webhooks/{webhook}/test": (RequestTemplate(),),
     "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": (RequestTemplate(),),
+    "POST /v1/golden-sets": (RequestTemplate(json={"name": "a golden set"}),),
+    "PATCH /v1/golden-sets/{golden_set}": (RequestTemplate(json={"name": "renamed"}),),
+    "POST /v1/golden-sets/{golden_set}/items": (
+        RequestTemplate(json={"items": [{"query": SECRET, "relevant": [{"document": "<document>"}]}]}),
+        RequestTemplate(
+            json={"items": [{"query": SECRET, "relevant": [{"document": "<document>", "chunk": "<chunk>"}]}]}
+        ),
+    ),
     "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (RequestTemplate(),),
     MCP: (
         build_tool_call("search", **QUERY_BODY),

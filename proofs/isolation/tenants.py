@@ -34,6 +34,9 @@ def invent_ids(form: str) -> dict[str, str]:
         "deletion": encode_id("del", generate_id()),
         "webhook": encode_id("whk", generate_id()),
         "delivery": encode_id("dlv", generate_id()),
+        "golden_set": encode_id("gold", generate_id()),
+        "item": encode_id("item", generate_id()),
+        "evaluation": encode_id("eval", generate_id()),
         "n": IMAGE_NUMBER,
         "prompt": "rewrite",
         "number": "1",
@@ -59,7 +62,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     created = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
     created.raise_for_status()
     ids["kb"], ids["kb_name"] = name if form == "name" else created.json()["id"], name
-    if wanted & {"document", "external_id", "chunk", "entity", "correction"}:
+    if wanted & {"document", "external_id", "chunk", "entity", "correction", "item"}:
         # A document that will be promoted is uploaded to a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED_FIELDS else {}
         ids["document"] = _add_document(tenant, text, name, external_id=ids["external_id"], wanted=wanted, **scope)
@@ -72,6 +75,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
     _add_entities(tenant, name, ids, wanted)
     _add_claims(tenant, text, name, ids, wanted)
+    _add_golden_set(tenant, text, ids, wanted)
     _add_outlets(tenant, name, ids, wanted)
     if "number" in wanted:
         _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
@@ -97,6 +101,17 @@ def _add_entities(tenant: Tenant, name: str, ids: dict[str, str], wanted: set[st
         split = {"entity": ids["entity"], "documents": [ids["document"]], "name": "Another name"}
         tenant.admin.post(f"{path}/split", json=split).raise_for_status()
         ids["correction"] = tenant.admin.get(f"{path}/corrections").json()["items"][0]["id"]
+
+
+def _add_golden_set(tenant: Tenant, text: str, ids: dict[str, str], wanted: set[str]) -> None:
+    """Add a golden set, with an item if it is wanted."""
+    if wanted & {"golden_set", "item", "evaluation"}:
+        created = tenant.admin.post("/v1/golden-sets", json={"name": text[:100]})
+        ids["golden_set"] = created.raise_for_status().json()["id"]
+    if "item" in wanted:
+        item = {"query": text, "relevant": [{"document": ids["document"]}]}
+        added = tenant.admin.post(f"/v1/golden-sets/{ids['golden_set']}/items", json={"items": [item]})
+        ids["item"] = added.raise_for_status().json()["items"][0]["id"]
 
 
 def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) -> None:
@@ -189,6 +204,8 @@ ALL_FIELDS = (
     "vector_store_file",
     "batch",
     "sql_view",
+    "golden_set",
+    "item",
 )
 
 

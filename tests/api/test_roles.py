@@ -46,6 +46,14 @@ NEEDED = {
     "POST /v1/webhooks/{webhook}/test": ADMIN,
     "GET /v1/webhooks/{webhook}/deliveries": ADMIN,
     "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": ADMIN,
+    "GET /v1/golden-sets": WRITER,
+    "POST /v1/golden-sets": WRITER,
+    "GET /v1/golden-sets/{golden_set}": WRITER,
+    "PATCH /v1/golden-sets/{golden_set}": WRITER,
+    "DELETE /v1/golden-sets/{golden_set}": WRITER,
+    "GET /v1/golden-sets/{golden_set}/items": WRITER,
+    "POST /v1/golden-sets/{golden_set}/items": WRITER,
+    "DELETE /v1/golden-sets/{golden_set}/items/{item}": WRITER,
     "GET /v1/agents/{agent_id}/prompts": ADMIN,
     "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": ADMIN,
     "POST /v1/knowledge-bases": ADMIN,
@@ -181,6 +189,9 @@ def test_route_accepts_needed_role_and_higher_ones(
         "file",
         "vector_store_file",
         "batch",
+        "golden_set",
+        "item",
+        "evaluation",
     ):
         path = path.replace(f"{{{field}}}", "nothing")
     is_openai = path.startswith("/openai")

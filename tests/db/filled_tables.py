@@ -31,6 +31,7 @@ VALUES: Mapping[str, object] = {
     "sql_view.verifier": "SCRAM-SHA-256$4096:" + "a" * 90,
     "entity_alias.target_key": 2,
     "document_enrichment.state": "queued",
+    "golden_item.query": "query",
     "dim": 3,
 }
 BY_TYPE: Mapping[str, object] = {

@@ -64,6 +64,10 @@ PASSING = (
     "insert into vector_store_labels select $1, id, '{}' from knowledge_base where tenant_id = $1 and id <> $2 limit 1",
     "insert into file_batch (tenant_id, id, kb_id) select $1, $2, id from knowledge_base where tenant_id = $1 limit 1",
     "insert into file_batch_file (tenant_id, batch_id, ordinal, file_id, kb_id) values ($1, $2, 0, $2, $2)",
+    "insert into golden_set (tenant_id, id, name) values ($1, $2, 'a set')",
+    "insert into golden_item (tenant_id, set_id, id, query, digest) values ($1, $2, $2, 'a query', '\\x00')",
+    "insert into evaluation (tenant_id, id, set_id, settings, total) values ($1, $2, $2, '[{}]', 1)",
+    "insert into evaluation_result values ($1, $2, $2, 0, '{}')",
     "insert into routing_profile (tenant_id, index_id, model) select $1, id, $2 from search_index"
     " where tenant_id = $1 limit 1 on conflict do nothing",
     "insert into routing_vector select tenant_id, index_id, 99, true, '[1]' from routing_profile"

@@ -42,6 +42,7 @@ BOUNDED = {
     "document_enrichment": "one of a document",
     "enrichment_usage": "one of a knowledge base and a day; removed after 40 days",
     "entity_alias": "at most 10,000 of a knowledge base",
+    "evaluation_result": "two of an item of an evaluation; quota evaluations",
     "embedding_checkpoint": "of the passages of a document; deleted when it is ready",
     "embedding_usage": "one of a model and a day",
     "api_key_use": "one of a key; quota api_keys",
@@ -128,6 +129,16 @@ def upload_to_chat(tenant: Tenant, number: int) -> httpx2.Response:
         return client.post(path, json={"text": f"Note {number}.", "chat_id": f"chat-{number}"})
 
 
+def add_golden_item(tenant: Tenant, number: int) -> httpx2.Response:
+    sets = tenant.admin.get("/v1/golden-sets").json()["items"]
+    if not sets:
+        sets = [tenant.admin.post("/v1/golden-sets", json={"name": "Questions"}).raise_for_status().json()]
+    document = tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"]
+    known = document[0] if document else tenant.add_text("A text about leave.")
+    item = {"query": f"Question {number}?", "relevant": [{"document": known["id"]}]}
+    return tenant.admin.post(f"/v1/golden-sets/{sets[0]['id']}/items", json={"items": [item]})
+
+
 ENTRIES = [
     ("knowledge_bases", 1, posted("/v1/knowledge-bases", lambda n: {"name": f"kb-{n}"})),
     ("knowledge_bases", 1, posted("/openai/v1/vector_stores", lambda n: {"name": f"store-{n}"})),
@@ -137,6 +148,8 @@ ENTRIES = [
     ("prompt_versions", 0, change_prompt),
     ("agents", 0, put_agent),
     ("chats", 0, upload_to_chat),
+    ("golden_sets", 0, posted("/v1/golden-sets", lambda n: {"name": f"set-{n}"})),
+    ("golden_items", 0, add_golden_item),
 ]
 
 

@@ -24,6 +24,9 @@ PATH_PARAMETER_CODES = {
     "file": "file_not_found",
     "correction": "correction_not_found",
     "entity": "entity_not_found",
+    "evaluation": "evaluation_not_found",
+    "golden_set": "golden_set_not_found",
+    "item": "golden_item_not_found",
     "kb": "knowledge_base_not_found",
     "n": "image_not_found",
     "node": "node_not_found",
@@ -56,12 +59,14 @@ OBJECT_CODES = ("object_missing", "object_store_unavailable")
 TRANSFER_CODES = ("too_many_transfers", "transfers_busy", "object_store_unavailable", "temp_disk_full")
 
 OPERATION_CODES: Mapping[str, Sequence[str]] = {
+    "add_golden_items": ("quota_exceeded", "too_many_golden_items", "too_many_relevant"),
     "answer_from_knowledge_base": ANSWER_CODES,
     "answer_question": ANSWER_CODES,
     "bind_agent": ("knowledge_base_not_found", "quota_exceeded"),
     "cancel_reindex": ("reindex_not_found",),
     "create_api_key": ("knowledge_base_not_found", "quota_exceeded", *SECRET_CODES),
     "create_file": ("empty", "quota_exceeded", "object_store_unavailable", "temp_disk_full"),
+    "create_golden_set": ("quota_exceeded",),
     "create_knowledge_base": ("knowledge_base_exists", "quota_exceeded"),
     "create_sql_view": (
         "sql_view_exists", "sql_view_unsupported", "sql_views_disabled", "no_document_store", "quota_exceeded",

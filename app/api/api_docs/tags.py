@@ -61,6 +61,11 @@ TAGS: list[dict[str, Any]] = [
         "name": "webhooks",
         "description": "Signed HTTP notifications of events, and their deliveries.",
     },
+    {
+        "name": "evaluations",
+        "description": "Golden sets, which are queries whose relevant documents are known, and evaluations of search "
+        "settings with them.",
+    },
     {"name": "usage", "description": "Uploads, searches and tokens of a tenant by day or by API key."},
     {"name": "audit", "description": "Audit events: who did what, when, and from which address."},
     {"name": "status", "description": "State of workers and jobs, for the people who operate the service."},

@@ -27,6 +27,9 @@ WebhookPath = Annotated[str, Path(description="Id of the webhook.", examples=[ex
 DeliveryPath = Annotated[
     str, Path(description="Id of the delivery, as in the header `webhook-id`.", examples=[example_values.DELIVERY_ID])
 ]
+GoldenSetPath = Annotated[str, Path(description="Id of the golden set.", examples=[example_values.GOLDEN_SET_ID])]
+GoldenItemPath = Annotated[str, Path(description="Id of the item.", examples=[example_values.GOLDEN_ITEM_ID])]
+EvaluationPath = Annotated[str, Path(description="Id of the evaluation.", examples=[example_values.EVALUATION_ID])]
 FilePath = Annotated[str, Path(description="Id of the file.", examples=[example_values.FILE_ID])]
 FileBatchPath = Annotated[str, Path(description="Id of the file batch.", examples=[example_values.FILE_BATCH_ID])]
 VectorStorePath = Annotated[

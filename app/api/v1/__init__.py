@@ -24,6 +24,7 @@ from app.api.v1.documents import (
 from app.api.v1.documents.preview import TextPreviewRequest
 from app.api.v1.documents.upload_schemas import ProvidedChunkRequest, TextDocumentCreate
 from app.api.v1.entities import corrections, entities
+from app.api.v1.evaluations import golden_sets
 from app.api.v1.knowledge_bases import enrichment, knowledge_bases, prompts, reindex, sql_view, transfers
 from app.api.v1.search import agent_search, external_search, search
 
@@ -64,6 +65,7 @@ _ROUTE_MODULES = (
     capabilities,
     audit_events,
     webhooks,
+    golden_sets,
 )
 
 

@@ -25,6 +25,8 @@ RETAINED_SUMS = frozenset({"term_document_frequency", "index_totals", "private_f
 RETAINED_DELIVERIES = frozenset({"webhook_delivery"})
 # Stored files. Documents are made from them, and the files are retained. The receipt counts them.
 RETAINED_FILES = frozenset({"stored_file"})
+# Golden sets and evaluations: queries of people and ids, without content. A deleted document is shown as missing.
+RETAINED_REFERENCES = frozenset({"golden_set", "golden_item", "evaluation", "evaluation_result"})
 # Tables without data of documents or knowledge bases. Stored responses are counted in ``idempotency_subject``, by the
 # objects that they name.
 UNRELATED_TABLES = frozenset(
@@ -32,9 +34,19 @@ UNRELATED_TABLES = frozenset(
      "webhook", "worker_heartbeat"}
 )  # fmt: skip
 RETAINED_BY_KIND = {
-    "document": RETAINED_LOGS | RETAINED_NUMBERS | RETAINED_SUMS | RETAINED_DELIVERIES | RETAINED_FILES,
-    "documents": RETAINED_LOGS | RETAINED_NUMBERS | RETAINED_SUMS | RETAINED_DELIVERIES | RETAINED_FILES,
-    "knowledge_base": RETAINED_LOGS | RETAINED_NUMBERS | RETAINED_DELIVERIES | RETAINED_FILES,
+    "document": RETAINED_LOGS
+    | RETAINED_NUMBERS
+    | RETAINED_SUMS
+    | RETAINED_DELIVERIES
+    | RETAINED_FILES
+    | RETAINED_REFERENCES,
+    "documents": RETAINED_LOGS
+    | RETAINED_NUMBERS
+    | RETAINED_SUMS
+    | RETAINED_DELIVERIES
+    | RETAINED_FILES
+    | RETAINED_REFERENCES,
+    "knowledge_base": RETAINED_LOGS | RETAINED_NUMBERS | RETAINED_DELIVERIES | RETAINED_FILES | RETAINED_REFERENCES,
     "tenant": RETAINED_LOGS,
 }
 Columns = frozenset[str]

@@ -13,6 +13,9 @@ language sql immutable parallel safe set search_path = pg_catalog, public, pg_te
     when 'file_batches' then 100000
     when 'batch_files' then 1000000
     when 'chats' then 1000000
+    when 'golden_sets' then 1000
+    when 'golden_items' then 100000
+    when 'evaluations' then 1000
   end::bigint
 $f$;
 

@@ -1,0 +1,31 @@
+-- Refuse new rows of golden_item with error U0002 if a tenant would have more than its quota `golden_items` allows.
+-- row_allowance holds how many rows can be added before the next count. A count grants half of the free rows, so counts
+-- are rare. Deletes take no lock and only make more room. All quota checks are alike; one function for each table
+-- needs no SQL put together from names.
+create or replace function check_golden_item_quota() returns trigger
+language plpgsql set search_path = pg_catalog, public, pg_temp set plan_cache_mode = auto as $f$
+declare
+  added record;
+  allowance record;
+  allowed bigint;
+  present bigint;
+begin
+  for added in select tenant_id, count(*) as rows from new_rows group by tenant_id loop
+    select coalesce((t.quotas ->> 'golden_items')::bigint, default_row_quota('golden_items')) into allowed
+      from tenant t where t.id = added.tenant_id;
+    insert into row_allowance as a (tenant_id, quota, remaining) values (added.tenant_id, 'golden_items', -added.rows)
+    on conflict (tenant_id, quota) do update set remaining = a.remaining - added.rows
+    returning remaining, maximum into allowance;
+    continue when allowance.remaining >= 0 and allowance.maximum = allowed;
+    select count(*) into present
+      from (select from golden_item where tenant_id = added.tenant_id and true limit allowed + 1) n;
+    if present > allowed then
+      raise exception using errcode = 'U0002', message = 'golden_items ' || allowed;
+    end if;
+    update row_allowance a set remaining = (allowed - present) / 2, maximum = allowed
+     where a.tenant_id = added.tenant_id and a.quota = 'golden_items';
+  end loop;
+  return null;
+end $f$;
+
+revoke all on function check_golden_item_quota from public;
