@@ -9,7 +9,7 @@ create table golden_set (
   constraint golden_set_pkey primary key (tenant_id, id),
   constraint golden_set_tenant_id_fkey foreign key (tenant_id) references tenant (id) on delete cascade
 );
-create index golden_set_tenant_id_created_at_idx on golden_set (tenant_id, created_at, id);
+create index golden_set_tenant_id_created_at_id_idx on golden_set (tenant_id, created_at, id);
 
 -- A query of a golden set, or a conversation, with the ids of what is relevant: [{"document", "chunk"}]. A deleted
 -- document stays in the list and is shown as missing. digest is the hash of the query, so that a query has one item.
@@ -50,7 +50,7 @@ create table evaluation (
   constraint evaluation_state_check check (state in ('queued', 'running', 'done', 'failed'))
 );
 create index evaluation_tenant_id_set_id_idx on evaluation (tenant_id, set_id);
-create index evaluation_tenant_id_created_at_idx on evaluation (tenant_id, created_at, id);
+create index evaluation_tenant_id_created_at_id_idx on evaluation (tenant_id, created_at, id);
 
 -- The result of one query with one setting: the ids of what was found and relevant, and the values of the measures.
 create table evaluation_result (
