@@ -80,6 +80,9 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
     until = time.monotonic() + 60
     while expect(admin.get(f"{batches}/{batch['id']}"))["status"] == "in_progress" and time.monotonic() < until:
         time.sleep(0.05)
+    golden_set = expect(admin.post("/v1/golden-sets", json={"name": "Questions of new staff"}))
+    golden_item = {"query": "Which trips are preferred?", "relevant": [{"document": document["id"]}]}
+    added = expect(admin.post(f"/v1/golden-sets/{golden_set['id']}/items", json={"items": [golden_item]}))
     archive = admin.get(f"{KB}/export")
     assert archive.is_success, archive.text
     ids = {
@@ -98,5 +101,7 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
         example.DELIVERY_ID: delivery["id"],
         example.FILE_ID: stored["id"],
         example.FILE_BATCH_ID: batch["id"],
+        example.GOLDEN_SET_ID: golden_set["id"],
+        example.GOLDEN_ITEM_ID: added["items"][0]["id"],
     }
     return ReferenceObjects(service, admin, ids, archive.content)
