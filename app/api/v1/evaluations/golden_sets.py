@@ -82,8 +82,8 @@ async def list_golden_items(
 async def add_golden_items(golden_set: GoldenSetPath, body: GoldenItemsCreate, tenant: CurrentWriter) -> dict[str, Any]:
     """Add items to a golden set, which can have 5,000.
 
-    A query has one item. If the golden set has an item with the same `query` or the same `messages`, what is relevant
-    is added to that item, so that the request can be repeated.
+    A query has one item. If the golden set has an item with the same `query` or `messages`, the relevant documents are
+    added to that item. The request can be repeated.
     """
     added = await tenant.golden_sets.add_items(_decode_set_id(golden_set), body.to_drafts())
     return {"items": [to_golden_item_out(located) for located in added]}
