@@ -1,7 +1,7 @@
 """Add the tables of golden sets and evaluations.
 
-Revision ID: 0010_evaluations
-Revises: 0009_source_offsets
+Revision ID: 0011_evaluations
+Revises: 0010_faster_graph_walk
 
 No row is written. The statements wait at most five seconds for the table ``tenant``.
 """
@@ -9,8 +9,8 @@ No row is written. The statements wait at most five seconds for the table ``tena
 from app.db.migrate import build_rls_script, run_script
 from app.db.sql_files import build_function_script, build_trigger_script, read_migration_sql
 
-revision = "0010_evaluations"
-down_revision = "0009_source_offsets"
+revision = "0011_evaluations"
+down_revision = "0010_faster_graph_walk"
 branch_labels = None
 depends_on = None
 
