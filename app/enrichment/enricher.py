@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from uuid import UUID
@@ -28,19 +28,23 @@ from app.enrichment.reply import list_summaries
 from app.enrichment.repository import DocumentProgress, EnrichmentRepository, PaidCall, StoredReply
 from app.enrichment.tokens import estimate_call, limit_call
 from app.enrichment.types import (
+    ContextLineWriter,
     EnrichedSection,
     EnrichmentCapped,
     EnrichmentState,
     EnrichmentTarget,
     EnrichmentWaiting,
+    EnrichmentWaitReason,
     PlannedCall,
     Reservation,
     SectionReply,
 )
 from app.inference.chat import ChatModel, ChatNotConfigured
+from app.inference.embedding import EmbeddingUnavailable
 from app.knowledge_bases.enrichment_settings import EnrichmentSettings
 from app.knowledge_bases.repository import KnowledgeBaseRepository
 from app.logging import get_logger
+from app.quotas.types import DailyTokenLimitReached
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
@@ -112,12 +116,11 @@ class DocumentEnricher:
 
     Attributes:
         models: Chat models.
-        apply_lines: Embeds and indexes the chunks of a document with its context lines. It returns False if the
-            document has another version or another search index.
+        apply_lines: Embeds and indexes the chunks of a document with its context lines.
     """
 
     models: EnrichmentModels
-    apply_lines: Callable[..., Awaitable[bool]]
+    apply_lines: ContextLineWriter
 
     async def enrich(
         self, db: TenantDatabase, kb_id: UUID, document_id: UUID, check_preemption: Callable[[], None]
@@ -131,7 +134,7 @@ class DocumentEnricher:
             check_preemption: Raises JobPreempted if the job must give its place to another tenant.
 
         Raises:
-            EnrichmentWaiting: The chat model does not answer.
+            EnrichmentWaiting: A model does not answer, or the daily budget of embedding tokens is used up.
             EnrichmentCapped: The day's tokens are used up.
             JobPreempted: The job must give its place to another tenant.
         """
@@ -166,7 +169,8 @@ class DocumentEnricher:
         try:
             model = self.models.get(settings.model)
         except ChatNotConfigured as exc:
-            raise await self._postpone(db, document_id, exc.message, exc.retry_after) from exc
+            until = _get_next_attempt(exc.retry_after)
+            raise await self._postpone(db, document_id, "chat_model", exc.message, until) from exc
         calls = await asyncio.to_thread(plan_calls, target.text, target.sections)
         async with db.transaction() as session:
             settings_hash = compute_settings_hash(model.name, settings.parts)
@@ -270,7 +274,8 @@ class DocumentEnricher:
             if exc.is_refused:
                 return None
             message = "The chat model does not answer. The enrichment continues when it does."
-            raise await self._postpone(db, run.target.document_id, message, exc.retry_after) from exc
+            until = _get_next_attempt(exc.retry_after)
+            raise await self._postpone(db, run.target.document_id, "chat_model", message, until) from exc
         except asyncio.CancelledError:
             await asyncio.shield(self._release(db, run, reservation, 0, 0))
             raise
@@ -336,25 +341,36 @@ class DocumentEnricher:
 
         Raises:
             DocumentOutdated: The document has another version or another search index now.
+            EnrichmentWaiting: The embedding model does not answer, or its tokens of the day are used up.
         """
         target = run.target
         lines = [line for section in run.sections.values() for line in locate_lines(section.call, section.reply.lines)]
-        is_current = await self.apply_lines(
-            db, target.kb_id, target.document_id, version=target.version, index_id=target.index_id, lines=lines
-        )
+        try:
+            is_current = await self.apply_lines(
+                db, target.kb_id, target.document_id, version=target.version, index_id=target.index_id, lines=lines
+            )
+        except DailyTokenLimitReached as exc:
+            raise await self._postpone(db, target.document_id, "rate_limit", exc.message, exc.until) from exc
+        except EmbeddingUnavailable as exc:
+            message = "The embedding model does not answer. The context lines are indexed when it does."
+            until = _get_next_attempt(exc.retry_after)
+            raise await self._postpone(db, target.document_id, "embedding_endpoint", message, until) from exc
         if not is_current:
             raise DocumentOutdated
 
     async def _postpone(
-        self, db: TenantDatabase, document_id: UUID, message: str, retry_after: float
+        self, db: TenantDatabase, document_id: UUID, reason: EnrichmentWaitReason, message: str, until: datetime
     ) -> EnrichmentWaiting:
-        """Mark a document as waiting for the chat model, and return the error that postpones its job."""
+        """Mark a document as waiting, and return the error that postpones its job."""
         async with db.transaction() as session:
-            await EnrichmentRepository(session, db.tenant_id).set_waiting(
-                document_id, ServiceWarning(WarningCode.PROCESSING_POSTPONED, message)
-            )
-        seconds = max(retry_after, RETRY_DELAY_SECONDS) * random.uniform(1.0, 1.5)  # noqa: S311  no secret
-        return EnrichmentWaiting(datetime.now(UTC) + timedelta(seconds=seconds))
+            await EnrichmentRepository(session, db.tenant_id).set_waiting(document_id, reason, message)
+        return EnrichmentWaiting(until)
+
+
+def _get_next_attempt(retry_after: float) -> datetime:
+    """Return the time of the next attempt after a model did not answer."""
+    seconds = max(retry_after, RETRY_DELAY_SECONDS) * random.uniform(1.0, 1.5)  # noqa: S311  no secret
+    return datetime.now(UTC) + timedelta(seconds=seconds)
 
 
 def _get_next_day() -> datetime:

@@ -2,27 +2,26 @@
 
 from uuid import UUID
 
+from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
 from app.db.statements import parse_statement
 from app.enrichment.types import ENRICH_JOB
 from app.jobs.queue import CHANNEL, MAINTENANCE, JobQueue
 
 
-async def enqueue_document(
-    session: Session, queue: JobQueue, *, tenant_id: UUID, kb_id: UUID, document_id: UUID
-) -> None:
+async def enqueue_document(session: Session, queue: JobQueue, document: DocumentRow, *, uploader: UUID) -> None:
     """Enqueue the enrichment of a document that has a new version.
 
     Args:
         session: The transaction that makes the version live.
         queue: Job queue.
-        tenant_id: Tenant of the document.
-        kb_id: Its knowledge base, which enriches documents.
-        document_id: The document.
+        document: The document. Its knowledge base enriches documents.
+        uploader: API key that uploaded the version.
     """
-    await session.fetch_rows(_MARK_QUEUED, {"t": tenant_id, "kb": kb_id, "d": document_id})
-    payload = {"knowledge_base": str(kb_id), "document": str(document_id)}
-    await queue.enqueue(session, ENRICH_JOB, tenant_id=tenant_id, payload=payload, priority=MAINTENANCE)
+    values = {"t": document.tenant_id, "kb": document.kb_id, "d": document.id}
+    await session.fetch_rows(_MARK_QUEUED, values)
+    payload = {"knowledge_base": str(document.kb_id), "document": str(document.id), "key": str(uploader)}
+    await queue.enqueue(session, ENRICH_JOB, tenant_id=document.tenant_id, payload=payload, priority=MAINTENANCE)
 
 
 async def enqueue_pending(

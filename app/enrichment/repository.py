@@ -14,12 +14,12 @@ from app.enrichment.prompt import PROMPT_VERSION
 from app.enrichment.queue import PENDING_DOCUMENTS
 from app.enrichment.reply import parse_stored_reply, to_stored_reply
 from app.enrichment.types import (
-    CHAT_MODEL,
     METHOD,
     DocumentEnrichmentState,
     EnrichedSection,
     EnrichmentState,
     EnrichmentTarget,
+    EnrichmentWaitReason,
     Reservation,
     SectionNode,
     SectionReply,
@@ -192,9 +192,10 @@ class EnrichmentRepository:
         }
         await self.session.fetch_rows(_SET_STATE, values)
 
-    async def set_waiting(self, document_id: UUID, warning: ServiceWarning) -> None:
-        """Mark a document as queued, with a warning that says what it waits for."""
-        values = {"t": self.tenant_id, "d": document_id, "warnings": json.dumps([warning.to_json()])}
+    async def set_waiting(self, document_id: UUID, reason: EnrichmentWaitReason, message: str) -> None:
+        """Mark a document as queued, with a warning and what it waits for."""
+        warning = ServiceWarning(WarningCode.PROCESSING_POSTPONED, message).to_json() | {"waiting_for": reason}
+        values = {"t": self.tenant_id, "d": document_id, "warnings": json.dumps([warning])}
         await self.session.fetch_rows(_SET_WAITING, values)
 
     async def find_state(self, document_id: UUID) -> DocumentEnrichmentState | None:
@@ -210,10 +211,11 @@ class EnrichmentRepository:
             counts[EnrichmentState(row["state"]).public_name] += row["documents"]
         return counts
 
-    async def is_waiting(self, kb_id: UUID) -> bool:
-        """Return whether a document of a knowledge base waits for the chat model."""
+    async def find_wait_reason(self, kb_id: UUID) -> EnrichmentWaitReason | None:
+        """Return what the documents of a knowledge base wait for; None if none waits for a model."""
         values = {"t": self.tenant_id, "kb": kb_id, "code": WarningCode.PROCESSING_POSTPONED.value}
-        return await self.session.fetch_row(_IS_WAITING, values) is not None
+        row = await self.session.fetch_row(_FIND_WAITING, values)
+        return None if row is None else _find_wait_reason(row["warnings"])
 
     async def load_usage(self, owner_id: UUID) -> tuple[int, int]:
         """Return the calls and tokens of the day of a knowledge base, or of the tenant with the tenant's id."""
@@ -253,19 +255,26 @@ class EnrichmentRepository:
 
 def _parse_state(row: Record) -> DocumentEnrichmentState:
     warnings: Sequence[Mapping[str, Any]] = row["warnings"]
-    is_waiting = row["state"] == EnrichmentState.QUEUED and any(
-        warning["code"] == WarningCode.PROCESSING_POSTPONED for warning in warnings
-    )
+    is_queued = row["state"] == EnrichmentState.QUEUED
     return DocumentEnrichmentState(
         state=EnrichmentState(row["state"]).public_name,
         sections=row["sections"],
         sections_done=row["sections_done"],
         calls=row["calls"],
         tokens=row["tokens"],
-        waiting_for=CHAT_MODEL if is_waiting else None,
-        warnings=warnings,
+        waiting_for=_find_wait_reason(warnings) if is_queued else None,
+        warnings=[{"code": warning["code"], "message": warning["message"]} for warning in warnings],
         updated_at=row["updated_at"],
     )
+
+
+def _find_wait_reason(warnings: Sequence[Mapping[str, Any]]) -> EnrichmentWaitReason | None:
+    """Return what a queued document with these warnings waits for. Rows of earlier versions wait for the chat model."""
+    for warning in warnings:
+        if warning["code"] == WarningCode.PROCESSING_POSTPONED:
+            reason: EnrichmentWaitReason = warning.get("waiting_for", "chat_model")
+            return reason
+    return None
 
 
 _LOAD_DOCUMENT = parse_statement("""
@@ -360,10 +369,10 @@ select case when e.document_id is null then 'queued'
   join search_index i on i.tenant_id = d.tenant_id and i.kb_id = d.kb_id and i.state = 'live'
   left join document_enrichment e on e.tenant_id = d.tenant_id and e.document_id = d.id
  where d.tenant_id = :t and d.kb_id = :kb and d.live_version is not null group by 1""")
-_IS_WAITING = parse_statement("""
-select 1 from document_enrichment
+_FIND_WAITING = parse_statement("""
+select warnings from document_enrichment
  where tenant_id = :t and kb_id = :kb and state = 'queued'
-   and warnings @> jsonb_build_array(jsonb_build_object('code', :code::text)) limit 1""")
+   and warnings @> jsonb_build_array(jsonb_build_object('code', :code::text)) order by updated_at desc limit 1""")
 _LOAD_USAGE = parse_statement("""
 select calls, tokens from enrichment_usage
  where tenant_id = :t and owner_id = :owner and day = (now() at time zone 'utc')::date""")

@@ -13,7 +13,6 @@ from app.enrichment.prompt import compute_settings_hash
 from app.enrichment.queue import enqueue_pending
 from app.enrichment.repository import EnrichmentRepository
 from app.enrichment.types import (
-    CHAT_MODEL,
     DocumentEnrichmentState,
     EnrichmentDisabled,
     EnrichmentEstimate,
@@ -53,14 +52,14 @@ class EnrichmentService:
             kb.require_documents()
             repository = EnrichmentRepository(session, self.db.tenant_id)
             documents = await repository.count_states(kb.row.id, self._compute_hash(kb))
-            is_waiting = await repository.is_waiting(kb.row.id)
+            waiting_for = await repository.find_wait_reason(kb.row.id)
             calls, tokens = await repository.load_usage(kb.row.id)
         settings = kb.enrichment
         return EnrichmentStatus(
             enabled=settings.enabled,
             model=self.models.get_name(settings.model),
             documents=documents,
-            waiting_for=CHAT_MODEL if is_waiting else None,
+            waiting_for=waiting_for,
             calls_today=calls,
             tokens_today=tokens,
             max_tokens_per_day=settings.max_tokens_per_day,

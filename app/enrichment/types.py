@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, Protocol
 from uuid import UUID
 
+from app.db.session import TenantDatabase
 from app.documents.context_lines import ContextLine
 from app.errors import ConflictError, JobPostponed
 
@@ -14,8 +15,8 @@ ENRICH_JOB = "enrich_document"
 METHOD = "model"
 """Method of summaries, keywords and relations that a chat model wrote."""
 
-CHAT_MODEL = "chat_model"
-"""Dependency that a postponed enrichment waits for."""
+EnrichmentWaitReason = Literal["chat_model", "embedding_endpoint", "rate_limit"]
+"""Reason of a postponed enrichment: an endpoint that does not answer, or used up tokens of the day."""
 
 
 class EnrichmentDisabled(ConflictError):
@@ -25,7 +26,7 @@ class EnrichmentDisabled(ConflictError):
 
 
 class EnrichmentWaiting(JobPostponed):
-    """The chat model does not answer; the enrichment of the document waits for it."""
+    """A model does not answer, or its tokens of the day are used up; the enrichment of the document waits for it."""
 
     code = "enrichment_waiting"
 
@@ -181,7 +182,7 @@ class DocumentEnrichmentState:
     sections_done: int
     calls: int
     tokens: int
-    waiting_for: str | None
+    waiting_for: EnrichmentWaitReason | None
     warnings: Sequence[Mapping[str, Any]]
     updated_at: datetime
 
@@ -193,7 +194,7 @@ class EnrichmentStatus:
     enabled: bool
     model: str | None
     documents: Mapping[str, int]
-    waiting_for: str | None
+    waiting_for: EnrichmentWaitReason | None
     calls_today: int
     tokens_today: int
     max_tokens_per_day: int
@@ -218,3 +219,20 @@ class EnrichmentEstimate:
     input_tokens: int
     output_tokens: int
     is_calibrated: bool
+
+
+class ContextLineWriter(Protocol):
+    """Writer that embeds and indexes the chunks of a document with its context lines."""
+
+    async def __call__(
+        self,
+        db: TenantDatabase,
+        kb_id: UUID,
+        document_id: UUID,
+        *,
+        version: int,
+        index_id: UUID,
+        lines: Sequence[ContextLine],
+    ) -> bool:
+        """Return False if the document has another version or another live search index."""
+        ...

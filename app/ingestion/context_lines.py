@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -14,6 +13,7 @@ from app.db.session import Session, TenantDatabase
 from app.db.statements import Record, parse_statement
 from app.documents.context_lines import ContextLine
 from app.documents.scopes import OPEN_LEVEL_KEYS
+from app.documents.term_counts import ADD_OPEN_COUNTS, ADD_PRIVATE_COUNTS, build_count_subtraction
 from app.documents.types import build_chunk_id
 from app.inference.embedding import Vectors
 from app.inference.embedding.model_registry import Embedders
@@ -31,13 +31,21 @@ from app.knowledge_bases.types import IndexMismatch
 from app.lexical.analyzers import parse_analyzer_version
 from app.lexical.languages import build_lexical_entries
 from app.lexical.weights import LexicalEntry, recompute_entry_weights
+from app.quotas.token_budget import TokenBudget
+from app.quotas.types import NO_KEY
 
 
 @dataclass(frozen=True, slots=True)
 class ContextLineIndexer:
-    """Writer of context lines into the live search index."""
+    """Writer of context lines into the live search index.
+
+    Attributes:
+        embedders: Embedding models.
+        uploader: API key of the upload, whose quotas apply with those of the tenant.
+    """
 
     embedders: Embedders
+    uploader: UUID = NO_KEY
 
     async def apply(
         self,
@@ -68,6 +76,7 @@ class ContextLineIndexer:
             IndexMismatch: The embedding model of the search index is not configured.
             EmbeddingUnavailable: The embedding model does not answer.
             TooManyTerms: A chunk has too many different terms with its line.
+            DailyTokenLimitReached: The daily token budget is used up. Vectors that exist already are kept for a retry.
         """
         async with db.transaction(snapshot=True) as session:
             repository = RebuildingRepository(session, db.tenant_id, kb_id)
@@ -105,9 +114,11 @@ class ContextLineIndexer:
             ChunkedDocument(tree, drafts, [], texts),
             embedder=embedder,
             progress=IngestionProgress(db, stored.id, None),
+            budget=await TokenBudget.load(db, self.uploader),
         )
         accepted = [position for position in range(len(drafts)) if position not in embedded.rejected]
-        async with record_usage_on_failure(db, embedder, embedded.unrecorded_usage), db.transaction() as session:
+        usage = embedded.unrecorded_usage
+        async with record_usage_on_failure(db, embedder, usage, key_id=self.uploader), db.transaction() as session:
             repository = RebuildingRepository(session, db.tenant_id, kb_id)
             if not await repository.lock_document(stored):
                 return False
@@ -122,7 +133,7 @@ class ContextLineIndexer:
                 chunks = [drafts[at] for at in batch]
                 await self._update(session, db.tenant_id, stored, live, (chunks, embedded.vectors[batch], weighted))
             await repository.delete_checkpoints(stored.id, derive_checkpoint_key(embedder.identity))
-            await record_usage(session, db, embedder, embedded.unrecorded_usage)
+            await record_usage(session, db, embedder, usage, key_id=self.uploader)
         return True
 
     async def _update(
@@ -138,23 +149,21 @@ class ContextLineIndexer:
         for draft in drafts:
             assert draft.ordinal is not None, "drafts of stored chunks have their ordinal"
             ids.append(build_chunk_id(stored.id, stored.version, draft.ordinal))
-        values: dict[str, Any] = {"t": tenant_id, "i": index["id"], "ids": ids}
-        if index["scope_key"] not in OPEN_LEVEL_KEYS:
-            await session.fetch_rows(_SUBTRACT_PRIVATE, {**values, "scope": index["scope_key"]})
+        values = {"t": tenant_id, "i": index["id"], "ids": ids}
         await session.fetch_rows(_SUBTRACT, values)
-        values |= {
+        rows_of_chunks = {
             "lines": [draft.context_line for draft in drafts],
             "vectors": [HalfVector(vector) for vector in vectors.astype(np.float16)],
             "lengths": [entry.length for entry in entries],
             "terms": [TermVector(entry) for entry in entries],
             "keys": [format_array(entry.keys) for entry in entries],
         }
-        await session.fetch_rows(_UPDATE, values)
-        frequencies = {"t": tenant_id, "i": index["id"], **build_frequency_params(entries)}
-        await session.fetch_rows(_ADD, frequencies | {"length": sum(entry.length for entry in entries)})
-        if index["scope_key"] not in OPEN_LEVEL_KEYS:
-            del frequencies["max_weights"]
-            await session.fetch_rows(_ADD_PRIVATE, {**frequencies, "scope": index["scope_key"]})
+        counts = build_frequency_params(entries)
+        if index["scope_key"] in OPEN_LEVEL_KEYS:
+            await session.fetch_rows(_UPDATE_OPEN, {**values, **rows_of_chunks, **counts})
+        else:
+            private = {**counts, "scope": index["scope_key"]}
+            await session.fetch_rows(_UPDATE_PRIVATE, {**values, **rows_of_chunks, **private})
 
 
 def _list_changed(
@@ -174,25 +183,12 @@ _FIND_INDEX = parse_statement("""
 select i.id, i.identity, i.avgdl, d.language, d.scope_key from document d
   join search_index i on i.tenant_id = d.tenant_id and i.kb_id = d.kb_id and i.state = 'live'
  where d.tenant_id = :t and d.kb_id = :kb and d.id = :d""")
-_FORMER = """
-  select l.keys, l.dl from chunk_lexical l
-   where l.tenant_id = :t and l.index_id = :i and l.chunk_id = any(:ids::uuid[])"""
-_SUBTRACT = parse_statement(f"""
-with former as ({_FORMER}
-), totals as (
-  insert into index_totals (tenant_id, index_id, chunks, tokens)
-  select :t::uuid, :i::uuid, 0, -sum(dl) from former having count(*) > 0
+_SUBTRACT = parse_statement(
+    build_count_subtraction("""
+  select l.index_id, l.scope_key, l.keys, l.dl from chunk_lexical l
+   where l.tenant_id = :t and l.index_id = :i and l.chunk_id = any(:ids::uuid[])""")
 )
-insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
-select :t::uuid, :i::uuid, k, -count(*), 0 from former, unnest(keys) k group by k""")  # noqa: S608  (constants)
-_SUBTRACT_PRIVATE = parse_statement(f"""
-with former as ({_FORMER}
-)
-insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
-select :t::uuid, :i::uuid, s.scope_key, c.key, c.chunks
-  from (select k, -count(*) from former, unnest(keys) k group by k) c(key, chunks)
- cross join (values (:scope::uuid), (all_private_levels())) s(scope_key)""")  # noqa: S608  (constants)
-_UPDATE = parse_statement("""
+_UPDATE = """
 with made as (
   select u.* from unnest(:ids::uuid[], :lines::text[], :vectors::halfvec[], :lengths::int[], :terms::sparsevec[],
                          :keys::text[]) u(id, line, vector, length, terms, keys)
@@ -201,17 +197,8 @@ with made as (
 ), dense as (
   update chunk_embedding e set embedding = m.vector from made m
    where e.tenant_id = :t and e.index_id = :i and e.chunk_id = m.id
-)
-update chunk_lexical l set dl = m.length, terms = m.terms, keys = m.keys::int4[] from made m
- where l.tenant_id = :t and l.index_id = :i and l.chunk_id = m.id""")
-_ADD = parse_statement("""
-with totals as (
-  insert into index_totals (tenant_id, index_id, chunks, tokens) values (:t, :i, 0, :length)
-)
-insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
-select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[], :max_weights::text::real[]) u""")
-_ADD_PRIVATE = parse_statement("""
-insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
-select :t::uuid, :i::uuid, s.scope_key, u.key, u.chunks
-  from unnest(:df_keys::text::int4[], :df::text::int4[]) u(key, chunks)
- cross join (values (:scope::uuid), (all_private_levels())) s(scope_key)""")
+), lexical as (
+  update chunk_lexical l set dl = m.length, terms = m.terms, keys = m.keys::int4[] from made m
+   where l.tenant_id = :t and l.index_id = :i and l.chunk_id = m.id
+)"""
+_UPDATE_OPEN, _UPDATE_PRIVATE = (parse_statement(_UPDATE + counts) for counts in (ADD_OPEN_COUNTS, ADD_PRIVATE_COUNTS))

@@ -295,9 +295,7 @@ class IngestionPipeline:
             if obsolete_keys:
                 await self.queue.enqueue(session, PURGE_JOB, tenant_id=db.tenant_id, payload={"keys": obsolete_keys})
             if kb.enrichment.enabled:
-                await enqueue_document(
-                    session, self.queue, tenant_id=db.tenant_id, kb_id=document.kb_id, document_id=document.id
-                )
+                await enqueue_document(session, self.queue, document, uploader=budget.key_id)
             # Last, because all documents of the tenant update the same row of the day, and its lock lasts to the end.
             await record_usage(session, db, embedder, usage, key_id=budget.key_id, chunks=len(indexed.drafts))
         return any(row.is_building for row in locked_indexes.values())

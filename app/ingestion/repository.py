@@ -16,6 +16,7 @@ from app.db.session import Session
 from app.db.statements import parse_statement
 from app.documents.deletion.repository import NEGATIVE_DELTAS
 from app.documents.scopes import OPEN_LEVEL_KEYS
+from app.documents.term_counts import ADD_OPEN_COUNTS, ADD_PRIVATE_COUNTS
 from app.documents.types import build_chunk_id, build_document_filter_metadata, build_node_id
 from app.graph.extraction.types import Entity
 from app.graph.repository import GraphLocation, GraphRepository
@@ -347,21 +348,9 @@ with made as (
 ), lexical as (
   insert into chunk_lexical (tenant_id, index_id, scope_key, chunk_id, metadata, dl, terms, keys)
   select :t::uuid, :i::uuid, :scope::uuid, id, seen, length, terms, keys::int4[] from made
-), frequencies as (
-  insert into term_document_frequency (tenant_id, index_id, key, df, max_weight)
-  select :t::uuid, :i::uuid, u.* from unnest(:df_keys::text::int4[], :df::text::int4[], :max_weights::text::real[]) u
-){private}
-insert into index_totals (tenant_id, index_id, chunks, tokens)
-select :t::uuid, :i::uuid, count(*), sum(length) from made"""
-_INSERT_PRIVATE_FREQUENCIES = """, private as (
-  insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
-  select :t::uuid, :i::uuid, s.scope_key, u.key, u.chunks
-    from (select * from unnest(:df_keys::text::int4[], :df::text::int4[])
-          union all select null, count(*)::int from made) u(key, chunks)
-   cross join (values (:scope::uuid), (all_private_levels())) s(scope_key)
-)"""
+){counts}"""
 _INSERT_OPEN_CHUNKS, _INSERT_PRIVATE_CHUNKS = (
-    parse_statement(_INSERT_CHUNKS.replace("{private}", more)) for more in ("", _INSERT_PRIVATE_FREQUENCIES)
+    parse_statement(_INSERT_CHUNKS.replace("{counts}", counts)) for counts in (ADD_OPEN_COUNTS, ADD_PRIVATE_COUNTS)
 )
 _SET_IMAGES = parse_statement("""
 update chunk set image_ordinal = u.number, media_type = u.type

@@ -27,6 +27,18 @@ class TokenBudget:
         """Return the budget of a caller."""
         return cls(db, principal.key_id or NO_KEY, principal.quotas, principal.key_quotas)
 
+    @classmethod
+    async def load(cls, db: TenantDatabase, key_id: UUID = NO_KEY) -> Self:
+        """Return the budget of work that a job does for a key, with the present quotas.
+
+        Args:
+            db: Database of the tenant.
+            key_id: The key; without one, the quotas of the tenant alone apply.
+        """
+        async with db.transaction() as session:
+            today = await QuotaRepository(session, db.tenant_id).get_tokens_today(key_id)
+        return cls(db, key_id, today.quotas, today.key_quotas)
+
     async def check(self) -> None:
         """Check that the tenant and the key may embed more tokens today.
 

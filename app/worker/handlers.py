@@ -194,15 +194,16 @@ async def ingest_document(context: JobContext, job: ClaimedJob) -> None:
 
 
 async def enrich_document(context: JobContext, job: ClaimedJob) -> None:
-    """Enrich a document by a chat model. Payload: ``knowledge_base`` and ``document``.
+    """Enrich a document by a chat model.
 
+    Payload: ``knowledge_base``, ``document`` and, after an upload, ``key``, the id of the API key of the upload.
     If the last attempt fails, the enrichment of the document fails; the document itself stays ready.
     """
     db = TenantDatabase(context.resources.database, job.tenant_id)
     kb_id, document_id = (UUID(job.payload[name]) for name in ("knowledge_base", "document"))
-    enricher = DocumentEnricher(
-        context.resources.enrichment_models, ContextLineIndexer(context.resources.embedders).apply
-    )
+    uploader = UUID(job.payload.get("key") or NO_KEY.hex)
+    indexer = ContextLineIndexer(context.resources.embedders, uploader)
+    enricher = DocumentEnricher(context.resources.enrichment_models, indexer.apply)
     preemption = context.preemption or PreemptionTimer()
     try:
         await enricher.enrich(db, kb_id, document_id, preemption.check_preemption)

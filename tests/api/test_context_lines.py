@@ -13,7 +13,18 @@ from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest
 from harness.protocol_servers.embedding import EmbeddingServer
 from harness.running_service import Service, Tenant, build_settings, run_service
 from harness.section_writer import SectionWriter, measure_tokens, read_material
-from tests.api.enriching_service import ENRICHMENT, KB, TEXT, add, enable, fetch, tenant_id, wait_for, wait_for_state
+from tests.api.enriching_service import (
+    ENRICHMENT,
+    KB,
+    TEXT,
+    add,
+    enable,
+    fetch,
+    read_state,
+    tenant_id,
+    wait_for,
+    wait_for_state,
+)
 
 pytestmark = pytest.mark.usefixtures("chat")
 WORD = "zeppelin"
@@ -21,13 +32,15 @@ WORD = "zeppelin"
 
 @pytest.fixture(scope="module")
 def service(
-    running_chat: ChatServer, make_database: DatabaseFactory, tmp_path_factory: pytest.TempPathFactory
+    running_chat: ChatServer,
+    embedding: EmbeddingServer,
+    make_database: DatabaseFactory,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Service]:
-    with EmbeddingServer() as embedding:
-        models = {"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"}
-        settings = build_settings(tmp_path_factory.mktemp("lines"), embedding=embedding.settings, models=models)
-        with run_service(settings, make_database()) as running:
-            yield running
+    models = {"CARREL_CHAT_BASE_URL": running_chat.base_url, "CARREL_CHAT_MODEL": "talker"}
+    settings = build_settings(tmp_path_factory.mktemp("lines"), embedding=embedding.settings, models=models)
+    with run_service(settings, make_database()) as running:
+        yield running
 
 
 @pytest.fixture
@@ -201,3 +214,90 @@ def test_archive_preserves_lines(service: Service, tenant: Tenant, chat: ChatSer
     assert search(other, WORD) == search(tenant, WORD) != []
     assert count_mistakes(service, other) == {}
     assert len(chat.text_requests) == calls
+
+
+def list_usage(tenant: Tenant) -> list[dict[str, Any]]:
+    """Return today's usage of each key."""
+    found: list[dict[str, Any]] = tenant.admin.get("/v1/usage", params={"by": "key"}).json()["items"]
+    return found
+
+
+def limit_tokens(tenant: Tenant, tokens: int) -> None:
+    """Set the quota of embedding tokens a day."""
+    quotas = {"embedding_tokens_per_day": tokens}
+    tenant.service.operator.patch(f"/v1/tenants/{tenant.id}", json={"quotas": quotas}).raise_for_status()
+
+
+def wait_until_postponed(tenant: Tenant, document: dict[str, Any]) -> dict[str, Any]:
+    """Return the state of a document whose enrichment waits."""
+
+    def find() -> dict[str, Any] | None:
+        state = read_state(tenant, document)
+        return state if state["waiting_for"] is not None else None
+
+    found: dict[str, Any] = wait_for(find)
+    assert (found["state"], [warning["code"] for warning in found["warnings"]]) == ("pending", ["processing_postponed"])
+    assert set(found["warnings"][0]) == {"code", "message"}
+    return found
+
+
+def test_lines_wait_for_embedding_tokens_of_the_tenant(service: Service, tenant: Tenant, chat: ChatServer) -> None:
+    document = add(tenant)
+    tokens = sum(item["embedding_tokens"] for item in list_usage(tenant))
+    assert tokens > 0
+    limit_tokens(tenant, tokens)
+    enable(tenant, context_lines=True)
+    tenant.admin.post(f"{ENRICHMENT}/run").raise_for_status()
+    assert wait_until_postponed(tenant, document)["waiting_for"] == "rate_limit"
+    assert tenant.admin.get(ENRICHMENT).json()["waiting_for"] == "rate_limit"
+    calls = len(chat.text_requests)
+    assert {line for _, line in load_chunks(service, tenant)} == {None}
+    assert sum(item["embedding_tokens"] for item in list_usage(tenant)) == tokens
+    is_later = "select run_at > now() from job where tenant_id = $1 and kind = 'enrich_document'"
+    wait_for(lambda: [row[0] for row in fetch(service, is_later, tenant_id(tenant))] == [True])
+    limit_tokens(tenant, 1_000_000)
+    assert tenant.admin.post(f"{ENRICHMENT}/run").json() == {"enqueued": 1}
+    wait_for_state(tenant, document, "done")
+    assert len(chat.text_requests) == calls
+    assert search(tenant, WORD)
+    assert count_mistakes(service, tenant) == {}
+
+
+def test_lines_wait_for_embedding_tokens_of_the_key(service: Service, tenant: Tenant) -> None:
+    enable(tenant, context_lines=True)
+    writer = tenant.create_client("writer", quotas={"embedding_tokens_per_day": 1})
+    other = tenant.create_client("writer", quotas={"embedding_tokens_per_day": 1_000_000})
+    documents = [
+        client.post(f"{KB}/documents", params={"wait": 30}, json={"text": f"{TEXT} {number}"}).json()
+        for number, client in enumerate((writer, other))
+    ]
+    assert wait_until_postponed(tenant, documents[0])["waiting_for"] == "rate_limit"
+    wait_for_state(tenant, documents[1], "done")
+    assert {line for _, line in load_chunks(service, tenant)} >= {f"About {WORD}", None}
+    used = {item["key"]: item["embedding_tokens"] for item in list_usage(tenant)}
+    uploaded, with_lines = (client.get("/v1/me").json()["key"]["id"] for client in (writer, other))
+    assert used[with_lines] > used[uploaded] > 0
+    assert count_mistakes(service, tenant) == {}
+
+
+def test_lines_wait_for_embedding_model_that_does_not_answer(
+    service: Service, tenant: Tenant, chat: ChatServer, embedding: EmbeddingServer
+) -> None:
+    document = add(tenant)
+    embedding.failing_word = WORD
+    try:
+        enable(tenant, context_lines=True)
+        tenant.admin.post(f"{ENRICHMENT}/run").raise_for_status()
+        assert wait_until_postponed(tenant, document)["waiting_for"] == "embedding_endpoint"
+    finally:
+        embedding.failing_word = None
+    calls = len(chat.text_requests)
+
+    def run_again() -> bool:
+        tenant.admin.post(f"{ENRICHMENT}/run").raise_for_status()
+        return bool(read_state(tenant, document)["state"] == "done")
+
+    wait_for(run_again)
+    assert len(chat.text_requests) == calls
+    assert search(tenant, WORD)
+    assert count_mistakes(service, tenant) == {}

@@ -13,6 +13,7 @@ from app.db.statements import parse_statement
 from app.documents.batch_size import MAX_BATCH_CHUNKS, take_until_chunks
 from app.documents.repository import DocumentRowFilters, apply_filters
 from app.documents.scopes import DocumentScope
+from app.documents.term_counts import build_count_subtraction
 from app.filters import translate_filter_errors
 from app.idempotency import delete_stored_responses
 from app.ids import decode_id
@@ -164,26 +165,13 @@ async def count_stored_files(
     return sum(file_digest in stored_files for file_digest in file_digests)
 
 
-# Subtracts the chunks from the document frequencies and totals before they are deleted. Each row stores its term keys,
-# so the statement reads the terms from the rows.
-_SUBTRACT_TERMS = parse_statement("""
-with deleted as (
+# Subtracts the chunks from the document frequencies and totals before they are deleted.
+_SUBTRACT_TERMS = parse_statement(
+    build_count_subtraction("""
   select l.index_id, l.scope_key, l.keys, l.dl from chunk c
     join chunk_lexical l on (l.tenant_id, l.index_id, l.chunk_id) = (c.tenant_id, c.index_id, c.id)
-   where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])
-), totals as (
-  insert into index_totals select :t::uuid, index_id, -count(*), -sum(dl) from deleted group by index_id
-), private_counts as (
-  select g.index_id, g.scope_key, k.key, -count(*) as chunks
-    from deleted g cross join lateral (select unnest(g.keys) union all select null) k(key)
-   where not is_open_level(g.scope_key) group by g.index_id, g.scope_key, k.key
-), private as (
-  insert into private_frequency (tenant_id, index_id, scope_key, key, chunks)
-  select :t::uuid, a.index_id, s.scope_key, a.key, a.chunks
-    from private_counts a cross join lateral (values (a.scope_key), (all_private_levels())) s(scope_key)
+   where c.tenant_id = :t and c.kb_id = :kb and c.document_id = any(:ds::uuid[])""")
 )
-insert into term_document_frequency
-select :t::uuid, index_id, k, -count(*), 0 from deleted, unnest(keys) k group by index_id, k""")
 # The same for the entities of the chunks. A change that subtracts has no name.
 _SUBTRACT_ENTITIES = parse_statement("""
 with deleted as (

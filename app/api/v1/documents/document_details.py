@@ -16,6 +16,7 @@ from app.api.v1.documents.documents import DocumentOut, decode_document_id, to_d
 from app.api.v1.documents.nodes import MAX_DEPTH, DocumentTreeOut, TreeResponse
 from app.api.v1.schemas import Time
 from app.documents.content.service import ChunkListView
+from app.enrichment.types import EnrichmentWaitReason
 from app.errors import InvalidInputError
 
 router = APIRouter(prefix="/knowledge-bases/{kb}/documents", tags=["documents"], route_class=AuthenticatedRoute)
@@ -35,8 +36,10 @@ class DocumentEnrichmentOut(BaseModel):
     sections_done: int = Field(description="Number of sections with a reply.", examples=[12])
     calls: int = Field(description="Calls of the chat model for the live version.", examples=[12])
     tokens: int = Field(description="Tokens of these calls.", examples=[18_400])
-    waiting_for: Literal["chat_model"] | None = Field(
-        description="`chat_model` if the chat model does not answer; null otherwise.", examples=[None]
+    waiting_for: EnrichmentWaitReason | None = Field(
+        description="`chat_model` or `embedding_endpoint` if the model does not answer, `rate_limit` if the embedding "
+        "tokens of the day are used up; null otherwise.",
+        examples=[None],
     )
     warnings: Sequence[WarningOut] = Field(description="Parts of replies that were left out.", examples=[[]])
     updated_at: Time = Field(description="Time of the last change, in UTC.", examples=[example_values.UPDATED_AT])

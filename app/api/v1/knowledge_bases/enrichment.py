@@ -1,19 +1,21 @@
 """Enrichment of a knowledge base's documents by a chat model: state, estimate and start."""
 
-from typing import Literal
-
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentReader
 from app.api.http.path_parameters import KnowledgeBasePath
+from app.enrichment.types import EnrichmentWaitReason
 
 router = APIRouter(
     prefix="/knowledge-bases/{kb}/enrichment",
     tags=["knowledge bases"],
     route_class=AuthenticatedRoute,
 )
-WAITING_DESCRIPTION = "`chat_model` if the chat model does not answer and documents wait for it; null otherwise."
+WAITING_DESCRIPTION = (
+    "Reason for which documents wait; null if none does. `chat_model` or `embedding_endpoint`: it does not answer. "
+    "`rate_limit`: the embedding tokens of the day are used up."
+)
 
 
 class EnrichmentCountsOut(BaseModel):
@@ -38,7 +40,7 @@ class EnrichmentStatusOut(BaseModel):
         description="Name of the chat model; null if none is configured.", examples=["gpt-5-mini"]
     )
     documents: EnrichmentCountsOut = Field(description="Number of ready documents by state.")
-    waiting_for: Literal["chat_model"] | None = Field(description=WAITING_DESCRIPTION, examples=[None])
+    waiting_for: EnrichmentWaitReason | None = Field(description=WAITING_DESCRIPTION, examples=[None])
     calls_today: int = Field(description="Calls of the chat model today (UTC).", examples=[42])
     tokens_today: int = Field(
         description="Tokens today (UTC), with those that are reserved for running calls.", examples=[61_200]
