@@ -15,6 +15,7 @@ from app.bootstrap import Resources
 from app.cli.slow_client_protection import HttpServer
 from app.db.index_ddl import OwnerDatabase
 from app.embedded_postgres import DatabaseUrls
+from app.ingestion.parse_reuse import OriginalParser
 from app.ingestion.parsers.factory import create_parser_pool
 from app.ingestion.pipeline import IngestionPipeline
 from app.main import create_app
@@ -172,7 +173,12 @@ class _ServiceThread:
             server = HttpServer(app, settings.server)
             server.capture_signals = no_signals  # type: ignore[method-assign]  # signals belong to the main thread
             pipeline = IngestionPipeline(
-                resources.objects, parsers, resources.embedders, resources.queue, resources.extractors, resources.vision
+                resources.objects,
+                OriginalParser(resources.objects, parsers),
+                resources.embedders,
+                resources.queue,
+                resources.extractors,
+                resources.vision,
             )
             working = Worker(resources, pipeline, OwnerDatabase(urls.owner) if self.has_owner else None)
             tasks = [asyncio.create_task(server.serve([self.listener]))]

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from app.db.models.files import StoredFile
 from app.db.models.ingestion_state import EmbeddingCheckpoint, IdempotencyKey
 from app.db.models.webhooks import WebhookDelivery
+from app.documents.types import PARSE_RESULT_SUFFIX
 from app.idempotency import RETENTION
 
 # The age at which stored vectors of an unfinished ingestion are deleted. The ingestion then computes the vectors again.
@@ -26,7 +27,7 @@ class SweepRepository:
         self.tenant_id = tenant_id
 
     async def find_existing_keys(self, documents: Collection[UUID]) -> set[str]:
-        """Return the object keys of originals, images and stored files that rows with these ids name.
+        """Return the object keys of originals, parse results, images and stored files that rows with these ids name.
 
         Args:
             documents: Ids of documents or stored files.
@@ -36,7 +37,7 @@ class SweepRepository:
         """
         keys = await self.session.scalars(
             text(_EXISTING_KEYS),
-            {"tenant": self.tenant_id, "documents": list(documents)},
+            {"tenant": self.tenant_id, "documents": list(documents), "suffix": PARSE_RESULT_SUFFIX},
         )
         return set(keys)
 
@@ -74,5 +75,7 @@ class SweepRepository:
 
 _EXISTING_KEYS = """
 select key from document_object where tenant_id = :tenant and document_id = any(:documents)
+union all select key || :suffix from document_object
+ where tenant_id = :tenant and document_id = any(:documents) and parse_identity is not null
 union all select key from document_image where tenant_id = :tenant and document_id = any(:documents)
 union all select key from stored_file where tenant_id = :tenant and id = any(:documents)"""

@@ -18,6 +18,7 @@ from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_plane_rows import ExpiredDocument
 from app.db.session import Database
 from app.documents.expiry import remove_expired_documents
+from app.documents.types import PARSE_RESULT_SUFFIX
 from app.jobs.queue import JobQueue
 from app.logging import get_logger
 from app.object_store import ObjectStore, StoredObject
@@ -214,8 +215,8 @@ def _group_by_tenant(batch: Iterable[StoredObject], limit: datetime) -> dict[UUI
 
 
 def _parse_owner(key: str) -> tuple[UUID, UUID] | None:
-    """Return tenant and document of an object key, or None if the key does not have the form of an upload's key."""
-    parts = key.split("/")
+    """Return tenant and document of an object key, or None if the key has another form."""
+    parts = key.removesuffix(PARSE_RESULT_SUFFIX).split("/")
     if len(parts) != 3:
         return None
     with suppress(ValueError):

@@ -16,6 +16,7 @@ import uvloop
 from app.bootstrap import Resources
 from app.cli.runtime_state import find_runtime
 from app.db.index_ddl import OwnerDatabase
+from app.ingestion.parse_reuse import OriginalParser
 from app.ingestion.parsers.factory import create_parser_pool
 from app.ingestion.pipeline import IngestionPipeline
 from app.logging import configure_logging, get_logger
@@ -66,7 +67,12 @@ async def _run(settings: Settings, *, attached: bool) -> None:
         create_parser_pool(settings.parser, cores, spare_processes=settings.worker.extra_jobs) as parsers,
     ):
         pipeline = IngestionPipeline(
-            resources.objects, parsers, resources.embedders, resources.queue, resources.extractors, resources.vision
+            resources.objects,
+            OriginalParser(resources.objects, parsers),
+            resources.embedders,
+            resources.queue,
+            resources.extractors,
+            resources.vision,
         )
         owner = OwnerDatabase(runtime.admin_database_url) if runtime.admin_database_url is not None else None
         job_worker = Worker(resources, pipeline, owner)

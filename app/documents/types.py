@@ -23,6 +23,9 @@ from app.ids import derive_id, encode_id
 
 # The media type under which provided chunks are stored, as a JSON list. No uploaded file is detected as this type.
 CHUNKS_TYPE = "application/vnd.carrel.chunks+json"
+PARSE_RESULT_SUFFIX = ".parsed"
+"""End of the object key of a parse result, after the key of its original."""
+
 MAX_PROVIDED_CHUNKS = 10_000
 
 
@@ -173,6 +176,11 @@ class BatchItemResult:
 def build_object_key(tenant_id: UUID, document_id: UUID, upload_id: UUID) -> str:
     """Return the object key of an original. Each upload has a separate key, so parallel uploads do not collide."""
     return f"{tenant_id}/{document_id}/{upload_id}"
+
+
+def build_parse_result_key(object_key: str) -> str:
+    """Return the object key of the parse result of an original. It is deleted together with the original."""
+    return f"{object_key}{PARSE_RESULT_SUFFIX}"
 
 
 def build_chunk_id(document_id: UUID, version: int, ordinal: int) -> UUID:

@@ -35,7 +35,7 @@ from app.ingestion.graph_extraction import extract_graphs, find_plugin_entities
 from app.ingestion.images.description import ImageDescriber, find_draft_images, store_images
 from app.ingestion.images.image_embedding import DocumentImageEmbedder, create_in_memory_sources
 from app.ingestion.loss import measure_loss
-from app.ingestion.parsers.sandbox.pool import ParserPool
+from app.ingestion.parse_reuse import OriginalParser
 from app.ingestion.progress import IngestionProgress, VersionSuperseded
 from app.ingestion.provided_chunks import read_provided_chunks
 from app.ingestion.reindex.document_build import DocumentRebuilder
@@ -77,7 +77,7 @@ class IngestionPipeline:
     """Pipeline that turns the uploaded file of a document into searchable chunks."""
 
     objects: ObjectStore
-    parsers: ParserPool
+    parser: OriginalParser
     embedders: Embedders
     queue: JobQueue
     extractors: Extractors
@@ -198,10 +198,11 @@ class IngestionPipeline:
                     return await asyncio.to_thread(
                         read_provided_chunks, path, document.title, embedder.identity, tools, source=document.source
                     )
-            parsed = await self.parsers.parse(
+            parsed = await self.parser.parse(
+                db,
+                document,
+                object_key,
                 path,
-                document.media_type,
-                encoding=document.encoding,
                 needs_images=self.vision is not None or embedder.image_embedder is not None,
                 on_progress=lambda done, total: progress.report("parsing", done=done, total=total, unit="pages"),
             )

@@ -10,6 +10,7 @@ from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
 from app.db.statements import parse_statement
 from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row
+from app.documents.types import PARSE_RESULT_SUFFIX
 from app.principal import Quotas
 from app.quotas.storage_quota import StorageQuota
 from app.warnings import ServiceWarning
@@ -123,7 +124,8 @@ class VersionRepository:
             image_hashes: SHA-256 hashes of the images of the version, whose descriptions are kept.
 
         Returns:
-            Keys of objects to purge: earlier uploads and images. None if another search index has become the live one.
+            Keys of objects to purge: earlier uploads with their parse results, and images. None if another search
+            index has become the live one.
         """
         values = {
             "t": self.tenant_id,
@@ -138,6 +140,7 @@ class VersionRepository:
             "pages": page_count,
             "warnings": json.dumps([warning.to_json() for warning in warnings]),
             "image_hashes": list(image_hashes),
+            "suffix": PARSE_RESULT_SUFFIX,
         }
         row = await self.session.fetch_row(_FINISH, values)
         assert row is not None
@@ -174,7 +177,8 @@ with finished as (
 ), media as (
   delete from document_image where tenant_id = :t and document_id = :d returning key
 ), originals as (
-  delete from document_object where tenant_id = :t and document_id = :d and version < :v returning key
+  delete from document_object where tenant_id = :t and document_id = :d and version < :v returning key, parse_identity
 )
 select exists (select from finished) finished,
-       array(select key from media union all select key from originals) keys""")
+       array(select key from media union all select key from originals
+             union all select key || :suffix::text from originals where parse_identity is not null) keys""")

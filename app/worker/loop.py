@@ -308,7 +308,7 @@ class Worker:
 
     def _get_confinement(self) -> WorkerConfinement | None:
         """Return the confinement of this worker's parser processes; None before the first one starts."""
-        confinement = self.pipeline.parsers.confinement
+        confinement = self.pipeline.parser.pool.confinement
         return None if confinement is None else WorkerConfinement(confinement.level, confinement.describe())
 
     async def _send_heartbeats(self) -> None:

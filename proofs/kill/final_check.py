@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 
 from app.cleanup.sweeper import sweep_temp_files
+from app.documents.types import PARSE_RESULT_SUFFIX
 from harness.consistency import find_inconsistencies
 from proofs.kill.calls import PatientClient
 from proofs.kill.clients import Tally
@@ -27,6 +28,9 @@ ANSWER_TIMEOUT_SECONDS = 20.0
 COUNT_WAITING_SQL = "select count(*) from job where every is null and state <> 'dead'"
 # After several kills, a job waits for minutes before its next attempt.
 RUN_NOW_SQL = "update job set run_at = now() where every is null and state = 'ready' and run_at > now()"
+_OBJECT_KEYS = """
+select key from document_object union all
+select key || $1 from document_object where parse_identity is not null"""
 LEFTOVER_CHECKS = {
     "dead jobs": "select id, kind, error from job where state = 'dead'",
     "documents that are not ready": "select id, status, error from document where status <> 'ready'",
@@ -113,7 +117,7 @@ def _read_final_state(
 
 async def _sweep(service: ServiceProcesses, connection: asyncpg.Connection, tally: Tally) -> None:
     """Run the sweeper with the minimum ages. Afterwards every object must have a row and every row an object."""
-    rows = {row["key"] for row in await connection.fetch("select key from document_object")}
+    rows = {row["key"] for row in await connection.fetch(_OBJECT_KEYS, PARSE_RESULT_SUFFIX)}
     before = list_stored_keys(service.store)
     print(f"before the last sweep: {len(before)} objects, {len(before - rows)} of them without a row", flush=True)
     service.stop()

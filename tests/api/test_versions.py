@@ -10,6 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from app.documents.types import PARSE_RESULT_SUFFIX
 from app.ids import decode_id
 from harness.running_service import Service, Tenant
 
@@ -32,8 +33,9 @@ def texts(tenant: Tenant, query: str, **body: Any) -> list[str]:
 
 
 def objects(service: Service, tenant: Tenant) -> list[bytes]:
+    """Return the originals of a tenant."""
     folder = service.settings.server.data_dir / "objects" / str(decode_id("ten", tenant.id))
-    return sorted(path.read_bytes() for path in folder.glob("*/*"))
+    return sorted(path.read_bytes() for path in folder.glob("*/*") if path.suffix != PARSE_RESULT_SUFFIX)
 
 
 def eventually(holds: Callable[[], bool]) -> None:

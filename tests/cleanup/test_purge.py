@@ -154,7 +154,7 @@ async def test_deleted_knowledge_base_is_inaccessible_and_purged_by_jobs(
         "api_key",
     } <= receipt.remaining.keys()
     assert not await workshop.owner.fetchval("select count(*) from knowledge_base where id = $1", kb_id)
-    assert await objects(workshop, tenant_id) == originals - 2 + 1
+    assert await objects(workshop, tenant_id) == originals - 4 + 2  # an original and its parse result for each document
     assert (await services.knowledge_bases.find("herons")).row.id == again.row.id
     assert await found(services) == 3
     assert await workshop.inconsistencies() == {}

@@ -230,7 +230,7 @@ async def test_new_version_has_its_own_images(workshop: Workshop, services: Tena
     await workshop.owner.execute("delete from job where kind <> 'purge_objects'")
     async with workshop.working():
         await until(lambda: _no_jobs(workshop))
-    assert len(await stored(workshop, document)) == 3
+    assert len(await stored(workshop, document)) == 4
     assert second < await stored(workshop, document)
     # A version without images deletes the images.
     path = tmp_path / "plain.txt"
@@ -244,7 +244,7 @@ async def test_delete_document_deletes_images(workshop: Workshop, services: Tena
     document = await upload(services, illustrated.pdf(tmp_path / "two.pdf"))
     await workshop.ingest(document)
     await workshop.drop_jobs()
-    assert len(await stored(workshop, document)) == 3
+    assert len(await stored(workshop, document)) == 4
     await services.deletions.delete("default", document.id)
     assert await media_keys(workshop, document) == set()
     assert not await workshop.owner.fetchval("select count(*) from image_caption where document_id = $1", document.id)
@@ -264,7 +264,7 @@ async def test_sweeper_leaves_referenced_images(workshop: Workshop, services: Te
     sweeper = replace(JobContext(workshop.resources, workshop.pipeline).sweeper, orphan_age=timedelta(hours=-1))
     await sweeper.delete_orphans()
     assert await stored(workshop, document) == kept
-    assert len(kept) == 3
+    assert len(kept) == 4  # the original, its parse result and two images
 
 
 async def _no_jobs(workshop: Workshop) -> bool:

@@ -240,7 +240,9 @@ async def test_delete_document_at_any_moment_is_final(
     statuses = "select array_agg(distinct status) from document where tenant_id = $1"
     assert await workshop.owner.fetchval(statuses, tenant) == ["ready"]
     kept = await workshop.owner.fetch(
-        "select key from document_object where tenant_id = $1", services.principal.tenant_id
+        """select key from document_object where tenant_id = $1 union all
+           select key || '.parsed' from document_object where tenant_id = $1 and parse_identity is not null""",
+        services.principal.tenant_id,
     )
     stored = [path for path in (data_dir / "objects" / str(tenant)).rglob("*") if path.is_file()]
     assert {str(path.relative_to(data_dir / "objects")) for path in stored} == {row["key"] for row in kept}

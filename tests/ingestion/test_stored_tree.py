@@ -113,7 +113,7 @@ async def test_restore_tree_of_real_files_gives_same_chunks(workshop: Workshop, 
     uploaded = await services.uploads.upload("semantic", body(), b"b", lambda _: DocumentFields())
     await workshop.ingest(uploaded.document)
     stored = await read_back(workshop, services, "semantic", uploaded.document.id)
-    parsed = await workshop.pipeline.parsers.parse(file, uploaded.document.media_type)
+    parsed = await workshop.pipeline.parser.pool.parse(file, uploaded.document.media_type)
     has_prose = any(block.kind in PROSE_KINDS for block in parsed.blocks)
     assert {node.kind for node in stored.nodes} == set(NodeKind) - (set() if has_prose else {NodeKind.SENTENCE})
     assert restore_tree(stored.text, stored.nodes) == as_stored(build_tree(parsed))

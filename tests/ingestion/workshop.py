@@ -21,6 +21,7 @@ from app.db.session import TenantDatabase
 from app.documents.types import DocumentFields
 from app.embedded_postgres import DatabaseUrls
 from app.index_maintenance.service import IndexMaintenance
+from app.ingestion.parse_reuse import OriginalParser
 from app.ingestion.parsers import PARSERS, ParserSpec
 from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.ingestion.pipeline import IngestionPipeline
@@ -188,6 +189,11 @@ async def open_workshop(
         owner = await asyncpg.connect(urls.owner)
         stack.push_async_callback(owner.close)
         pipeline = IngestionPipeline(
-            resources.objects, pool, resources.embedders, resources.queue, resources.extractors, resources.vision
+            resources.objects,
+            OriginalParser(resources.objects, pool),
+            resources.embedders,
+            resources.queue,
+            resources.extractors,
+            resources.vision,
         )
         yield Workshop(resources, pipeline, endpoint, urls, owner)

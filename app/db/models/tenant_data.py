@@ -173,7 +173,10 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
 
 
 class DocumentObject(TenantOwnedMixin, Base):
-    """The key of the stored original of a document version. Each object has one row."""
+    """The key of the stored original of a document version. Each object has one row.
+
+    ``parse_identity`` is the identity of the stored parse result of the original; null if none is stored.
+    """
 
     __tablename__ = "document_object"
     __table_args__ = (
@@ -183,6 +186,7 @@ class DocumentObject(TenantOwnedMixin, Base):
     document_id: Mapped[UUID] = mapped_column(primary_key=True)
     version: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     key: Mapped[str]
+    parse_identity: Mapped[bytes | None]
 
 
 class DocumentText(TenantOwnedMixin, Base):

@@ -15,6 +15,7 @@ from app.ingestion.parsers.sandbox.office_conversion import (
     convert_office_file,
     find_office_program,
 )
+from app.ingestion.parsers.sandbox.parse_identity import compute_parse_identity
 from app.ingestion.parsers.sandbox.protocol import ResponseDecoder, compute_max_line_bytes, encode_message
 from app.ingestion.types import (
     CorruptFile,
@@ -85,6 +86,7 @@ class ParserPool:
         recycle_after_requests: int = RECYCLE_AFTER_REQUESTS,
     ) -> None:
         self._wall_clock_timeout_seconds = wall_clock_timeout_seconds
+        self._shorter_timeout_seconds = min(wall_clock_timeout_seconds, cpu_timeout_seconds)
         self._max_characters = max_characters
         self._parsers = parsers
         self._recycle_after_requests = recycle_after_requests
@@ -144,7 +146,7 @@ class ParserPool:
         spec = self._parsers.get(media_type)
         if spec is None:
             raise UnsupportedFormat(media_type=media_type)
-        request: dict[str, Any] = {"media_type": media_type, "encoding": encoding, "needs_images": needs_images}
+        request = _build_request(media_type, encoding, needs_images=needs_images)
         async with self._slots, self._convert(path, spec) as readable, _open_sealed_copy(readable) as descriptor:
             if descriptor is None:
                 request["path"] = str(readable)
@@ -160,6 +162,31 @@ class ParserPool:
             raise decoder.error
         assert decoder.document is not None
         return decoder.document
+
+    @property
+    def max_characters(self) -> int:
+        """Maximum number of characters of text of one document."""
+        return self._max_characters
+
+    @property
+    def shorter_timeout_seconds(self) -> float:
+        """The shorter of the timeouts of elapsed time and of processor time."""
+        return self._shorter_timeout_seconds
+
+    def find_parser(self, media_type: str) -> ParserSpec | None:
+        """Return the registry entry of the parser of a media type; None if no parser reads it."""
+        return self._parsers.get(media_type)
+
+    def compute_identity(self, media_type: str, *, encoding: str | None, needs_images: bool) -> bytes | None:
+        """Return the identity of a parse with these options; None if no parser reads the media type. The call blocks.
+
+        Two parses of the same bytes with the same identity have the same result.
+        """
+        spec = self.find_parser(media_type)
+        if spec is None:
+            return None
+        limits = {name: value for name, value in self._setup.items() if name not in ("modules", "plugins")}
+        return compute_parse_identity(spec, _build_request(media_type, encoding, needs_images=needs_images), limits)
 
     async def start_processes(self) -> None:
         """Start all processes, so that the first documents do not wait for a start. Raises ParserUnavailable."""
@@ -266,6 +293,10 @@ class ParserPool:
             await child.kill()
         else:
             self._idle.append(child)
+
+
+def _build_request(media_type: str, encoding: str | None, *, needs_images: bool) -> dict[str, Any]:
+    return {"media_type": media_type, "encoding": encoding, "needs_images": needs_images}
 
 
 @asynccontextmanager
