@@ -8,8 +8,8 @@ from pydantic import BaseModel, Field
 
 from app.api.dependencies import CurrentResources
 from app.bootstrap import Resources
-from app.documents.pending_repository import MAX_WORKER_SILENCE
 from app.errors import UnavailableError
+from app.jobs.waiting_reasons import MAX_WORKER_SILENCE
 
 router = APIRouter(tags=["health"])
 

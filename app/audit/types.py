@@ -61,6 +61,7 @@ class AuditAction(StrEnum):
     GOLDEN_SET_DELETE_ITEM = "golden_set.delete_item"
     EVALUATION_CREATE = "evaluation.create"
     EVALUATION_DELETE = "evaluation.delete"
+    JOB_RETRY = "job.retry"
     SIGN_IN_FAIL = "sign_in.fail"
 
     @property

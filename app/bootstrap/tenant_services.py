@@ -28,6 +28,7 @@ from app.graph.entities.service import EntityService
 from app.graph.includes.service import ChunkIncludeService
 from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
 from app.ingestion.preview.service import PreviewService
+from app.job_control.service import JobService
 from app.knowledge_bases.prompt_versions import KnowledgeBasePromptService
 from app.knowledge_bases.reindex_service import ReindexService
 from app.knowledge_bases.service import KnowledgeBaseService
@@ -113,6 +114,11 @@ class TenantServices:
     def deletions(self) -> DeletionService:
         """Service for deletions and their receipts."""
         return DeletionService(self.db, self.knowledge_bases, self.resources.queue)
+
+    @cached_property
+    def jobs(self) -> JobService:
+        """Service for the list of jobs and their retry."""
+        return JobService(self.db, self.principal, self.resources.settings.worker.tenant_concurrency)
 
     @cached_property
     def content(self) -> ContentService:

@@ -53,7 +53,10 @@ COMMANDS = {
     ),
     "kb": ("app.cli.client.knowledge_bases:app", "List, create, change, reindex and delete knowledge bases."),
     "documents": ("app.cli.client.documents:app", "List, show, download, reindex and delete documents."),
-    "jobs": ("app.cli.client.jobs:app", "List documents in ingestion and failed documents, and retry them."),
+    "jobs": (
+        "app.cli.client.jobs:app",
+        "List documents in ingestion and jobs of the queue, and retry failed ones.",
+    ),
     "keys": ("app.cli.client.keys:app", "List, create, rotate and revoke the API keys of a tenant."),
     "deletions": ("app.cli.client.deletions:app", "List and show the receipts of deletions."),
     "tenants": ("app.cli.client.tenants:app", "List, create, change and delete tenants, with the operator key."),

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, get_args
 from uuid import UUID
 
 from sqlalchemy.orm.attributes import set_committed_value
@@ -10,21 +9,15 @@ from sqlalchemy.orm.attributes import set_committed_value
 from app.db.models.tenant_data import DocumentRow
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
+from app.jobs.waiting_reasons import (
+    MAX_WORKER_SILENCE,
+    WaitingReason,
+    find_postponement_reason,
+    find_waiting_reason,
+)
 
-WaitingReason = Literal[
-    "worker", "tenant_limit", "rate_limit", "embedding_endpoint", "vision_endpoint", "object_store", "retry"
-]
 # An idle worker takes a document within moments, so no reason is shown for a shorter wait.
 MIN_WAIT = timedelta(seconds=3)
-MAX_WORKER_SILENCE = timedelta(seconds=60)
-_REASON_BY_ERROR_CODE: dict[str, WaitingReason] = {
-    "embedding_unavailable": "embedding_endpoint",
-    "vision_unavailable": "vision_endpoint",
-    "object_store_unavailable": "object_store",
-    "tokens_spent": "rate_limit",
-    "quota_exceeded": "rate_limit",
-}
-WAITING_REASONS: frozenset[str] = frozenset(get_args(WaitingReason))
 
 
 class WaitingRepository:
@@ -58,11 +51,9 @@ class WaitingRepository:
 
     def _find_reason(self, row: Record) -> WaitingReason:
         if row["is_paused"]:
-            return _REASON_BY_ERROR_CODE.get(row["code"] or "", "retry")
-        if not row["workers"]:
-            return "worker"
+            return find_postponement_reason(row["code"])
         limit = self.tenant_concurrency if row["max_running"] is None else row["max_running"]
-        return "tenant_limit" if row["running"] >= limit else "worker"
+        return find_waiting_reason(has_workers=bool(row["workers"]), running=row["running"], max_running=limit)
 
 
 _JOBS = parse_statement("""

@@ -15,7 +15,7 @@ PLACEHOLDER = re.compile(r"<([a-z_]+)>")
 # Parameters of paths. proofs/isolation/tenants.py creates an object for each.
 PATH_FIELDS = frozenset(
     """kb document node chunk entity correction api_key tenant deletion n agent_id prompt number file vector_store_file
-    batch webhook delivery golden_set item evaluation""".split()  # noqa: SIM905
+    batch webhook delivery golden_set item evaluation job""".split()  # noqa: SIM905
 )
 # Fields of queries and bodies that do not refer to objects of a tenant. `after` and `before` of files and vector stores
 # use only the time inside an id, so the object need not exist.
@@ -44,7 +44,8 @@ PLAIN_FIELDS = frozenset(
     conversation graph metadata_keys extractors enrichment summaries keywords entities relations count subject predicate
     object context_lines max_tokens_per_document
     max_tokens_per_day
-    events enabled state routing route_top_n top_n always scale descriptions examples description_weight""".split()  # noqa: SIM905  (a list of words)
+    state error_code
+    events enabled routing route_top_n top_n always scale descriptions examples description_weight""".split()  # noqa: SIM905  (a list of words)
 )
 
 
@@ -137,6 +138,14 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(needs=("deletion",)),
         RequestTemplate(query={"knowledge_base": "<kb>"}, needs=("deletion",)),
     ),
+    "GET /v1/jobs": (
+        RequestTemplate(needs=("job",)),
+        RequestTemplate(query={"document": "<document>"}, needs=("job",)),
+        RequestTemplate(query={"knowledge_base": "<kb>"}, needs=("job",)),
+    ),
+    "GET /v1/jobs/{job}": (RequestTemplate(),),
+    "POST /v1/jobs/{job}/retry": (RequestTemplate(),),
+    "POST /v1/jobs/retry": (RequestTemplate(query={"knowledge_base": "<kb>"}, needs=("job",)),),
     "GET /v1/usage": (RequestTemplate(), RequestTemplate(query={"by": "key"})),
     "POST /v1/api-keys": (
         RequestTemplate(json={"name": "a key", "role": "reader"}),

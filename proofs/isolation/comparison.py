@@ -23,7 +23,7 @@ VARYING_FIELDS |= {"secret", "failures", "attempts", "reason", "response_status"
 # Fields with the same value for every tenant.
 SHARED_FIELDS = {"prompt", "number"}
 # Times in seconds, and fields that ingestion changes during the proof.
-VARYING_FIELDS |= {"created_at", "last_active_at", "usage_bytes", "file_counts"}
+VARYING_FIELDS |= {"age_seconds", "created_at", "last_active_at", "usage_bytes", "file_counts"}
 sent_counts: Counter[str] = Counter()
 
 ComparableReply = tuple[int, dict[str, str], Any]

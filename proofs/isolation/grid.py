@@ -23,6 +23,7 @@ SUBSTITUTE_FIELDS = {
     "deletion": "api_key", "tenant": "kb", "kb_name": "external_id", "taken": "document", "external_id": "user_id",
     "user_id": "chat_id", "chat_id": "agent_id", "agent_id": "user_id", "promoted_user": "chat_id",
     "promoted_chat": "user_id", "file": "document", "vector_store_file": "chunk", "batch": "file",
+    "job": "deletion",
 }  # fmt: skip
 # Fields with only one possible value: the number of all test images, and the names and numbers of prompts.
 FIXED_FIELDS = {"n", "prompt", "number"}

@@ -32,6 +32,7 @@ def invent_ids(form: str) -> dict[str, str]:
         "entity": f"ent_{secrets.token_hex(4)}",
         "api_key": encode_id("key", generate_id()),
         "deletion": encode_id("del", generate_id()),
+        "job": encode_id("job", generate_id()),
         "webhook": encode_id("whk", generate_id()),
         "delivery": encode_id("dlv", generate_id()),
         "golden_set": encode_id("gold", generate_id()),
@@ -84,6 +85,8 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
         deleted = tenant.add_text("Soon gone.", kb=name)["id"]
         reply = tenant.admin.delete(f"/v1/knowledge-bases/{name}/documents/{deleted}")
         ids["deletion"] = reply.headers["carrel-deletion-id"]
+    if "job" in wanted:
+        ids["job"] = asyncio.run(_add_failed_job(tenant, name))
     if "api_key" in wanted:
         ids["api_key"] = tenant.admin.post("/v1/api-keys", json={"name": "a key", "role": "reader"}).json()["id"]
     if "tenant" in wanted:
@@ -198,6 +201,7 @@ ALL_FIELDS = (
     "agent_id",
     "api_key",
     "deletion",
+    "job",
     "n",
     "number",
     "file",
@@ -254,6 +258,20 @@ async def _add_webhook(tenant: Tenant) -> tuple[str, str]:
     )  # fmt: skip
     await connection.close()
     return encode_id("whk", webhook), encode_id("dlv", delivery)
+
+
+async def _add_failed_job(tenant: Tenant, kb: str) -> str:
+    """Add a failed job of the knowledge base, which no worker changes."""
+    job = generate_id()
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    await connection.execute(
+        "insert into job (tenant_id, id, kind, state, error, payload)"
+        """ select $1, $2, 'purge_objects', 'dead', '{"code": "internal", "message": "m"}',"""
+        "   jsonb_build_object('knowledge_base', k.id) from knowledge_base k where k.tenant_id = $1 and k.name = $3",
+        decode_id("ten", tenant.id), job, kb,
+    )  # fmt: skip
+    await connection.close()
+    return encode_id("job", job)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ EXPECTED_PROBLEMS = {
     "put_chunk": "chunks_not_provided",  # the document of the examples is a text
     "delete_chunk": "chunks_not_provided",
     "run_enrichment": "enrichment_disabled",
+    "get_job": "job_not_found",  # a finished job is removed
+    "retry_job": "job_not_found",
 }
 # Calls before the request, for operations on objects that only they need.
 PREPARATIONS = {

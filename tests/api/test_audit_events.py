@@ -63,6 +63,8 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     "POST /v1/webhooks/{webhook}/rotate": (["webhook.rotate"],),
     "POST /v1/webhooks/{webhook}/test": (["webhook.test"],),
     "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": (["webhook.replay"],),
+    "POST /v1/jobs/{job}/retry": (["job.retry"],),
+    "POST /v1/jobs/retry": (["job.retry"],),
     "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (["agent.update"],),
     f"POST {KB}/import": (["document.create"],),
     f"POST {DOCUMENTS}": (["document.create"], ["document.replace"]),

@@ -20,11 +20,14 @@ CALLABLE = {
     "graph_walk",
     "find_key",
     "list_tenants",
+    "count_tenants",
     "claim_work",
     "claim_delivery",
     "is_idle_tenant_waiting",
     "count_workers",
     "get_queue_stats",
+    "list_jobs",
+    "retry_jobs",
     "list_outages",
     "find_weakest_confinement",
     "resume_jobs",
@@ -60,6 +63,9 @@ READ_ONLY = {"notification_secret"}
 # A definer function takes values, not SQL, names or literals. Each text argument is listed with its meaning.
 TEXT_ARGUMENTS = {(claim, "p_worker"): "stored as a value in job.worker" for claim in ("claim_work", "claim_delivery")}
 TEXT_ARGUMENTS[("resume_jobs", "p_code")] = "compared with a value in job.error"
+TEXT_ARGUMENTS |= {(name, "p_kind"): "compared with job.kind" for name in ("list_jobs", "retry_jobs")}
+TEXT_ARGUMENTS |= {(name, "p_code"): "compared with a value in job.error" for name in ("list_jobs", "retry_jobs")}
+TEXT_ARGUMENTS[("list_jobs", "p_state")] = "compared with the state that the function computes"
 # Empty tables that the owner or a definer function locks as a whole. No other role has rights to them.
 LOCK_TABLES = {"claim_lock", "index_build_lock"}
 PATH = "search_path=pg_catalog, public, pg_temp"

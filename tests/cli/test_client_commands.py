@@ -69,6 +69,18 @@ def test_upload_failed_file_is_reported_and_others_continue(carrel: Callable[...
     assert carrel("jobs", "retry", "--json") == []
 
 
+def test_jobs_queue_and_restart_show_failed_jobs(carrel: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    carrel("upload", str(tmp_path), "--json", status=1)
+    [job] = carrel("jobs", "queue", "--state", "failed", "--json")
+    assert (job["kind"], job["error"]["code"]) == ("ingest_document", "corrupt")
+    assert "corrupt:" in carrel("jobs", "queue", "--kind", "ingest_document")
+    assert carrel("jobs", "show", job["id"], "--json")["id"] == job["id"]
+    assert carrel("jobs", "restart", "--error-code", "nothing", "--json") == {"retried": 0}
+    assert carrel("jobs", "restart", job["id"], "--json") == {"retried": 1}
+    assert "--kind" in carrel("jobs", "restart", job["id"], "--kind", "x", status=2)
+
+
 def test_deletions_commands_list_and_show_receipts(carrel: Callable[..., Any], tenant: Tenant) -> None:
     document = tenant.add_text("Short.")["id"]
     deletion = carrel("documents", "delete", document, "--yes", "--json")["deletion"]

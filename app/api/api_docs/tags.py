@@ -68,6 +68,10 @@ TAGS: list[dict[str, Any]] = [
     },
     {"name": "usage", "description": "Uploads, searches and tokens of a tenant by day or by API key."},
     {"name": "audit", "description": "Audit events: who did what, when, and from which address."},
+    {
+        "name": "jobs",
+        "description": "Jobs of the queue: what waits, runs or failed, and why. Failed jobs can be retried.",
+    },
     {"name": "status", "description": "State of workers and jobs, for the people who operate the service."},
     {
         "name": "capabilities",

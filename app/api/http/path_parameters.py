@@ -19,6 +19,7 @@ DeletionPath = Annotated[
         description="Id of the deletion, from the header `Carrel-Deletion-Id`.", examples=[example_values.DELETION_ID]
     ),
 ]
+JobPath = Annotated[str, Path(description="Id of the job.", examples=[example_values.JOB_ID])]
 TenantPath = Annotated[str, Path(description="Id of the tenant.", examples=[example_values.TENANT_ID])]
 ApiKeyPath = Annotated[
     str, Path(description="Id of the API key, not its secret.", examples=[example_values.API_KEY_ID])

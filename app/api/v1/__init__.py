@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from app.api.v1.admin import api_keys, audit_events, capabilities, status, tenants, usage, webhooks
+from app.api.v1.admin import api_keys, audit_events, capabilities, jobs, status, tenants, usage, webhooks
 from app.api.v1.agents import agents
 from app.api.v1.answers import answers
 from app.api.v1.documents import (
@@ -61,6 +61,7 @@ _ROUTE_MODULES = (
     images,
     preview,
     usage,
+    jobs,
     status,
     capabilities,
     audit_events,

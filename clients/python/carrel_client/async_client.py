@@ -36,6 +36,7 @@ from carrel_client.types import (
     NewApiKey,
     NewSqlView,
     NewTenant,
+    QueueJob,
     Receipt,
     Role,
     SearchOptions,
@@ -144,6 +145,33 @@ class AsyncClient:
         """
         async for item in self.pages("deletions", params={"state": state, "knowledge_base": knowledge_base}):
             yield cast(Receipt, item)
+
+    async def jobs(self, **filters: str) -> AsyncIterator[QueueJob]:
+        """Yield the jobs of the queue, newest first; requires the role admin.
+
+        ``filters`` are ``state``, ``kind``, ``error_code``, ``document`` and ``knowledge_base``.
+        """
+        async for item in self.pages("jobs", params=filters):
+            yield cast(QueueJob, item)
+
+    async def job(self, job: str) -> QueueJob:
+        """Return one job of the queue. A finished job is not found."""
+        return cast(QueueJob, await self.get("jobs", job))
+
+    async def retry_job(self, job: str) -> QueueJob:
+        """Run a failed job again."""
+        return cast(QueueJob, await self.post("jobs", job, "retry"))
+
+    async def retry_jobs(self, **filters: str) -> int:
+        """Run all failed jobs again that match, and return their number.
+
+        ``filters`` are ``kind``, ``error_code`` and ``knowledge_base``.
+        """
+        total, has_more = 0, True
+        while has_more:
+            reply = await self.post("jobs", "retry", params=filters)
+            total, has_more = total + reply["retried"], reply["has_more"] and reply["retried"] > 0
+        return total
 
     def audit_events(self, **filters: str | int) -> AsyncIterator[dict[str, Any]]:
         """Return an iterator over the audit events, newest first."""

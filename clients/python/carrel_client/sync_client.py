@@ -35,6 +35,7 @@ from carrel_client.types import (
     NewApiKey,
     NewSqlView,
     NewTenant,
+    QueueJob,
     Receipt,
     Role,
     SearchOptions,
@@ -143,6 +144,33 @@ class Client:
         """
         for item in self.pages("deletions", params={"state": state, "knowledge_base": knowledge_base}):
             yield cast(Receipt, item)
+
+    def jobs(self, **filters: str) -> Iterator[QueueJob]:
+        """Yield the jobs of the queue, newest first; requires the role admin.
+
+        ``filters`` are ``state``, ``kind``, ``error_code``, ``document`` and ``knowledge_base``.
+        """
+        for item in self.pages("jobs", params=filters):
+            yield cast(QueueJob, item)
+
+    def job(self, job: str) -> QueueJob:
+        """Return one job of the queue. A finished job is not found."""
+        return cast(QueueJob, self.get("jobs", job))
+
+    def retry_job(self, job: str) -> QueueJob:
+        """Run a failed job again."""
+        return cast(QueueJob, self.post("jobs", job, "retry"))
+
+    def retry_jobs(self, **filters: str) -> int:
+        """Run all failed jobs again that match, and return their number.
+
+        ``filters`` are ``kind``, ``error_code`` and ``knowledge_base``.
+        """
+        total, has_more = 0, True
+        while has_more:
+            reply = self.post("jobs", "retry", params=filters)
+            total, has_more = total + reply["retried"], reply["has_more"] and reply["retried"] > 0
+        return total
 
     def audit_events(self, **filters: str | int) -> Iterator[dict[str, Any]]:
         """Return an iterator over the audit events, newest first."""

@@ -254,6 +254,25 @@ class Receipt(TypedDict):
     remaining: dict[str, int] | None
 
 
+class QueueJob(TypedDict):
+    """Job of the queue: what waits, runs or failed, and why."""
+
+    id: str
+    tenant: str
+    kind: str
+    state: str
+    waiting_for: str | None
+    stage: str | None
+    document: str | None
+    knowledge_base: str | None
+    attempts: int
+    max_attempts: int | None
+    error: dict[str, str | None] | None
+    created_at: str
+    age_seconds: float
+    due_at: str
+
+
 class ImportCounts(TypedDict):
     """Counts of an import: imported documents, existing documents, and conflicts (another original is stored)."""
 

@@ -36,7 +36,7 @@ JSON_LINES = "application/x-ndjson"
 OBJECT_ID_PREFIXES = {
     "tenant": "ten", "key": "key", "sign_in": "key", "knowledge_base": "kb", "document": "doc", "agent": "bnd",
     "webhook": "whk", "file": "file", "file_batch": "vsfb", "sql_view": "sqlv",
-    "golden_set": "gold", "evaluation": "eval",
+    "golden_set": "gold", "evaluation": "eval", "job": "job",
 }  # fmt: skip
 
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentResources
-from app.documents.pending_repository import MAX_WORKER_SILENCE
 from app.errors import ForbiddenError
+from app.jobs.waiting_reasons import MAX_WORKER_SILENCE
 from app.principal import Role
 
 router = APIRouter(tags=["status"], route_class=AuthenticatedRoute)

@@ -1,0 +1,1 @@
+"""Jobs of the queue as people see them: list, reasons, and retry of failed jobs."""
