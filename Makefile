@@ -75,8 +75,10 @@ docs: $(STAMP) $(DOCS_STAMP) ## build the documentation site into site/ and chec
 	@$(DOCS_VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --doctree-dir $(DOCS_VENV)/doctrees docs site
 	@$(BIN)/python -m scripts.docs.check_site site
 
-console: ## build the web console
-	@echo "There is no web console yet: nothing to build." >&2; exit 1
+# The bundle is committed, so only a change of console/ needs Node.
+console: $(STAMP) ## build the console from console/ (needs Node 20)
+	@$(BIN)/python -m scripts.build_console_types
+	cd console && npm ci --ignore-scripts --no-audit --no-fund && npx tsc && node scripts/build.mjs
 
 clean: ## remove the environment, caches and the demo's data
-	rm -rf $(VENV) $(DOCS_VENV) site docs/reference/http-api .clients .carrel-demo* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*
+	rm -rf $(VENV) $(DOCS_VENV) site docs/reference/http-api console/node_modules .clients .carrel-demo* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage*

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import api_docs, dify, health, mcp, openai, v1
+from app.api import api_docs, console, dify, health, mcp, openai, v1
 from app.api.http import problems
 from app.api.http.admission import AdmissionControl
 from app.api.http.idempotency import REPLAYED_HEADER
@@ -125,6 +125,7 @@ def create_app(open_resources: ResourcesFactory, *, cors_origins: tuple[str, ...
     app.include_router(mcp.router)
     app.include_router(dify.router)
     app.include_router(openai.router)
+    console.add_console_routes(app)
     return app
 
 

@@ -17,6 +17,7 @@ import httpx2
 import typer
 
 from app.cli import child_process
+from app.cli.console_link import format_console_link, open_console
 from app.cli.runtime_state import read_credentials
 from app.db.requirements import EARLIER_SCHEMA_MESSAGE, UNRELEASED_SCHEMA_MESSAGE
 from app.errors import AppError
@@ -73,7 +74,8 @@ def demo(
 ) -> None:
     """Start the service, upload two sample documents and ask three questions.
 
-    In a terminal the service keeps running until Ctrl-C. Without a terminal the demo ends after the questions.
+    In a terminal the demo opens the console in a browser, and the service keeps running until Ctrl-C. Without a
+    terminal the demo ends after the questions.
     Status 1: an expected answer was not found.
 
     Example: carrel demo
@@ -94,10 +96,15 @@ def demo(
                     _print_line(f"First answer after {time.monotonic() - begun:.1f} s.")
         _print_line(f"All three answers are as expected. API documentation: {url}/docs")
         if sys.stdin.isatty() and sys.stdout.isatty():
+            link = format_console_link(url, credentials.api_key)
+            _print_line(f"Console: {link}")
             _print_line(
                 f"The service keeps running with the API key in {data_dir / 'credentials.json'}. Ctrl-C stops it."
             )
-            process.wait()
+            with open_console(link, data_dir):
+                process.wait()
+        else:
+            _print_line(f"Console: {url}/")
 
 
 def _find_samples_dir() -> Path:

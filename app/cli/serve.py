@@ -18,6 +18,7 @@ import uvloop
 from fastapi import FastAPI
 
 from app.bootstrap import Resources
+from app.cli.console_link import format_console_link
 from app.cli.runtime_state import (
     Credentials,
     Runtime,
@@ -258,21 +259,22 @@ def _format_screen(
 ) -> str:
     """Return the text that a person needs to begin: URL, data directory, API key and a first upload.
 
-    The API key is shown once, by the start that created it, and only in a terminal. Other outputs end in files and
-    journals that other users can read.
+    The API key is shown by the start that created it, and only in a terminal. Other outputs end in files and journals
+    that other users can read.
     """
+    shown_key = first.new_key if first is not None and sys.stdout.isatty() else None
     lines = [
         "",
         f"  Carrel is serving on {url}",
+        f"  Console    {format_console_link(url, shown_key) if shown_key else f'{url}/'}",
         f"  API docs   {url}/docs",
         f"  Data       {data_dir} ({note})",
     ]
     if first is not None:
         credentials_path = data_dir / "credentials.json"
-        shows_key = first.new_key is not None and sys.stdout.isatty()
         lines += [
-            f"  Key        {first.new_key} (shown this once)" if shows_key else f"  Key        in {credentials_path}",
-            *([f"             kept in {credentials_path}"] if shows_key else []),
+            f"  Key        {shown_key} (shown this once)" if shown_key else f"  Key        in {credentials_path}",
+            *([f"             kept in {credentials_path}"] if shown_key else []),
             "",
             "  Upload a file:",
             f"    KEY=$({READ_KEY_COMMAND} {shlex.quote(str(credentials_path))})",

@@ -131,7 +131,8 @@ def test_serve_shows_new_key_once_and_only_on_terminal(place: Path, settings: di
     first = screen_of_terminal(place, settings)
     kept = place / ".carrel" / "credentials.json"
     key = json.loads(kept.read_text())["api_key"]
-    assert first.count(key) == 1
+    assert first.count(key) == 2
+    assert f"/#key={key}\n" in first
     assert f"kept in {kept}" in first
     again = screen_of_terminal(place, settings)
     assert key not in again

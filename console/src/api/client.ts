@@ -1,0 +1,76 @@
+// Requests to the API of the same origin. Every reply is JSON or problem+json.
+import { ROOT, type Query } from "../router";
+import { getKey, signOut } from "../session";
+import type { Problem } from "./schema";
+
+/** An error reply of the API, or a request that got no reply (`status` 0). */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly requestId: string | null,
+  ) {
+    super(message);
+  }
+}
+
+export interface Reply<T> {
+  data: T;
+  /** The body as the API sent it. */
+  text: string;
+}
+
+export interface RequestOptions {
+  method?: string;
+  query?: Query;
+  /** JSON text, sent byte by byte. */
+  body?: string;
+  signal?: AbortSignal;
+}
+
+export function buildUrl(path: string, query: Query = {}): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (value !== null && value !== undefined && value !== "") search.set(name, String(value));
+  }
+  return `${ROOT}${path}${search.size ? `?${search}` : ""}`;
+}
+
+export async function request<T>(path: string, options: RequestOptions = {}): Promise<Reply<T>> {
+  const key = getKey();
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (key !== null) headers.Authorization = `Bearer ${key}`;
+  if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  let response: Response;
+  let text: string;
+  try {
+    response = await fetch(buildUrl(path, options.query), {
+      method: options.method ?? "GET",
+      headers,
+      body: options.body,
+      signal: options.signal,
+      credentials: "omit",
+      referrerPolicy: "no-referrer",
+    });
+    text = await response.text();
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    throw new ApiError(0, "unreachable", String(error), null);
+  }
+  // A reply to an earlier key must not end the session of the present one.
+  if (response.status === 401 && key !== null && key === getKey()) signOut("rejected");
+  if (!response.ok) throw readProblem(response, text);
+  return { data: (text ? JSON.parse(text) : null) as T, text };
+}
+
+function readProblem(response: Response, text: string): ApiError {
+  const requestId = response.headers.get("X-Request-Id");
+  try {
+    const problem = JSON.parse(text) as Problem;
+    const code = problem.type.slice(problem.type.lastIndexOf(":") + 1);
+    return new ApiError(response.status, code, problem.detail, problem.request_id || requestId);
+  } catch {
+    return new ApiError(response.status, "unreadable", response.statusText, requestId);
+  }
+}

@@ -1,0 +1,665 @@
+// Types of the API, made from /openapi.json by `make console`. Do not edit.
+
+export interface AgentSearchSourceOut {
+  type?: "external";
+  hostname: string;
+  port?: number | null;
+  path: string;
+  api_key?: string | null;
+  top_k?: number;
+  max_messages?: number;
+  timeout_seconds?: number;
+}
+
+export interface AutoThresholdOut {
+  knowledge_base: string;
+  shared: boolean;
+  score_threshold: number | null;
+}
+
+export interface CallerKeyOut {
+  id: string | null;
+  name: string;
+  role: string;
+  knowledge_bases: string[] | null;
+  user_id: string | null;
+}
+
+export interface CallerOut {
+  tenant: Record<string, string>;
+  key: CallerKeyOut;
+  limits: Record<string, number>;
+  usage: Record<string, number>;
+}
+
+export interface CapabilitiesOut {
+  parsers: ParserOut[];
+  ocr: OcrOut;
+  chunkers: ComponentOut[];
+  strategies: ComponentOut[];
+  transformers: TransformerOut[];
+  extractors: ExtractorOut[];
+  graph_serializers: SerializerOut[];
+  embedding_models: EmbeddingModelOut[];
+  models: Record<string, boolean>;
+  reranker: string | null;
+  languages: string[];
+  limits: Record<string, number>;
+}
+
+export interface ChunkList {
+  warnings?: WarningOut[];
+  items: ChunkOut[];
+  next_cursor?: string | null;
+}
+
+export interface ChunkOut {
+  entities?: IncludedEntityOut[] | null;
+  parent_summaries?: SectionSummaryOut[] | null;
+  keywords?: KeywordOut[] | null;
+  id: string;
+  chunk_index: number;
+  total_chunks: number;
+  text: string;
+  table_head: string | null;
+  start: number;
+  end: number;
+  source_start?: number | null;
+  source_end?: number | null;
+  tokens: number;
+  page: number | null;
+  page_end: number | null;
+  slide: number | null;
+  section_titles: string[];
+  node_path: string[];
+  depth: number;
+  image: ImageOut | null;
+  metadata: Record<string, unknown>;
+  provided_entities?: ProvidedEntityOut[] | null;
+  provided_relations?: ProvidedRelationOut[] | null;
+}
+
+export interface ChunkingOut {
+  strategy: string;
+  max_tokens: number;
+  overlap_tokens: number;
+  options?: Record<string, unknown>;
+}
+
+export interface ComponentOut {
+  name: string;
+  description: string;
+  options: Record<string, unknown>;
+  default: boolean;
+}
+
+export interface DailyUsageOut {
+  uploads: number;
+  documents: number;
+  bytes: number;
+  chunks: number;
+  searches: number;
+  embedding_tokens: number;
+  enrichment_calls: number;
+  enrichment_tokens: number;
+  day: string;
+}
+
+export interface DegradedStepOut {
+  step: "rewrite" | "extra_queries" | "rerank" | "dense" | "lexical" | "vectors" | "http_source" | "strategy" | "graph" | "include";
+  reason: string;
+}
+
+export interface DocumentDetailOut {
+  id: string;
+  knowledge_base: string;
+  source: string;
+  title: string;
+  external_id: string | null;
+  source_uri: string | null;
+  source_created_at: string | null;
+  media_type: string;
+  bytes: number;
+  sha256: string;
+  version: number;
+  live_version: number | null;
+  status: "queued" | "parsing" | "chunking" | "embedding" | "ready" | "failed";
+  progress: Record<string, unknown> | null;
+  error: Record<string, unknown> | null;
+  warnings: WarningOut[];
+  chunk_count: number;
+  page_count: number | null;
+  language: string | null;
+  metadata: Record<string, unknown>;
+  scope: ScopeOut;
+  dynamic: boolean;
+  expires_at: string | null;
+  created_at: string;
+  updated_at: string;
+  enrichment?: DocumentEnrichmentOut | null;
+  tree?: DocumentTreeOut | null;
+  chunks?: ChunkList | null;
+}
+
+export interface DocumentEnrichmentOut {
+  state: "pending" | "running" | "capped" | "done" | "stopped" | "failed";
+  sections: number;
+  sections_done: number;
+  calls: number;
+  tokens: number;
+  waiting_for: "chat_model" | null;
+  warnings: WarningOut[];
+  updated_at: string;
+}
+
+export interface DocumentList {
+  items: DocumentOut[];
+  next_cursor?: string | null;
+}
+
+export interface DocumentOut {
+  id: string;
+  knowledge_base: string;
+  source: string;
+  title: string;
+  external_id: string | null;
+  source_uri: string | null;
+  source_created_at: string | null;
+  media_type: string;
+  bytes: number;
+  sha256: string;
+  version: number;
+  live_version: number | null;
+  status: "queued" | "parsing" | "chunking" | "embedding" | "ready" | "failed";
+  progress: Record<string, unknown> | null;
+  error: Record<string, unknown> | null;
+  warnings: WarningOut[];
+  chunk_count: number;
+  page_count: number | null;
+  language: string | null;
+  metadata: Record<string, unknown>;
+  scope: ScopeOut;
+  dynamic: boolean;
+  expires_at: string | null;
+  created_at: string;
+  updated_at: string;
+}
+
+export interface DocumentTreeOut {
+  document: string;
+  version: number | null;
+  root: TreeNodeOut | null;
+}
+
+export interface EmbeddingModelOut {
+  model: string;
+  dimensions: number;
+  max_tokens: number;
+  multimodal: boolean;
+  default: boolean;
+  search_defaults: SearchDefaultsOut;
+}
+
+export interface EmbeddingOut {
+  model: string;
+  dimensions: number;
+}
+
+export interface EnrichmentSettingsOut {
+  enabled: boolean;
+  summaries: boolean;
+  keywords: boolean;
+  entities: boolean;
+  relations: boolean;
+  context_lines: boolean;
+  max_tokens_per_document: number;
+  max_tokens_per_day: number;
+  model: string | null;
+}
+
+export interface ExplainedIndexOut {
+  knowledge_base: string;
+  shared: boolean;
+  filter: Record<string, unknown> | null;
+  plan: QueryPlanOut | null;
+  source_queries?: string[] | null;
+  dense_weight?: number | null;
+  score_threshold?: number | null;
+  strategy: string | null;
+  strategy_options: Record<string, unknown>;
+  queries: string[];
+  transformers: string[];
+  prompts: Record<string, UsedPromptOut>;
+  conversation: boolean;
+}
+
+export interface ExplanationOut {
+  strategy_options: Record<string, unknown>;
+  knowledge_bases: ExplainedIndexOut[];
+  transformers: string[];
+  prompts: Record<string, UsedPromptOut>;
+  routing?: RoutingDecisionOut[] | null;
+  reformulation?: ReformulationOut | null;
+}
+
+export interface ExtractorOut {
+  name: string;
+  version: string;
+}
+
+export interface GraphEdgeOut {
+  kind: "names" | "relation";
+  source: string;
+  target: string;
+  chunk_id: string;
+  predicate: string | null;
+  weight: number | null;
+}
+
+export interface GraphNodeOut {
+  id: string;
+  name: string;
+  kind: string;
+  type: string | null;
+}
+
+export interface GraphOut {
+  nodes: GraphNodeOut[];
+  edges: GraphEdgeOut[];
+  text?: string | null;
+  paths: Record<string, string[]>;
+}
+
+export interface GraphSettingsOut {
+  enabled: boolean;
+  metadata_keys: string[];
+  extractors: string[];
+}
+
+export interface HttpSourceOut {
+  url: string;
+  method: "GET" | "POST";
+  params: Record<string, string | number>;
+  headers: Record<string, string | SecretReference>;
+  body: unknown;
+  response: HttpSourceResponsePaths;
+  domains: string[];
+  timeout_seconds: number;
+}
+
+export interface HttpSourceResponsePaths {
+  items: string;
+  text: string;
+  title?: string | null;
+  url?: string | null;
+  score?: string | null;
+}
+
+export interface ImageOut {
+  type: string;
+  url: string;
+}
+
+export interface IncludedEntityOut {
+  id: string;
+  name: string;
+  kind: string;
+  type: string | null;
+  count: number;
+}
+
+export interface JobCountsOut {
+  waiting: number;
+  oldest_waiting_since: string | null;
+  oldest_waiting_seconds: number | null;
+  postponed: number;
+  running: number;
+  failed_24h: number;
+}
+
+export interface KeyUsageOut {
+  uploads: number;
+  documents: number;
+  bytes: number;
+  chunks: number;
+  searches: number;
+  embedding_tokens: number;
+  enrichment_calls: number;
+  enrichment_tokens: number;
+  key: string | null;
+  name: string | null;
+}
+
+export interface KeywordOut {
+  keyword: string;
+  score: number;
+  method: "extractive" | "model";
+}
+
+export interface KnowledgeBaseList {
+  items: KnowledgeBaseOut[];
+  next_cursor?: string | null;
+}
+
+export interface KnowledgeBaseOut {
+  id: string;
+  name: string;
+  kind: "documents" | "http" | "agent_search" | "pgvector";
+  source?: HttpSourceOut | AgentSearchSourceOut | PgvectorSourceOut | null;
+  title: string;
+  description: string | null;
+  language: string;
+  embedding: EmbeddingOut;
+  chunking: ChunkingOut;
+  retrieval: RetrievalSettingsOut;
+  routing: RoutingSettingsOut;
+  graph: GraphSettingsOut;
+  metadata_filter: Record<string, unknown>;
+  pending_metadata_filter: Record<string, unknown> | null;
+  enrichment: EnrichmentSettingsOut;
+  index: SearchIndexOut;
+  reindex: ReindexOut | null;
+  rollback_until: string | null;
+  document_count: number;
+  chunk_count: number;
+  created_at: string;
+  updated_at: string;
+}
+
+export interface OcrOut {
+  languages: string[];
+  missing: string[];
+}
+
+export interface ParserConfinementOut {
+  level: string;
+  detail: string | null;
+}
+
+export interface ParserOut {
+  media_type: string;
+  extensions: string[];
+}
+
+export interface PgvectorSourceOut {
+  type?: "pgvector";
+  hostname: string;
+  port?: number;
+  user: string;
+  password?: string | null;
+  dbname: string;
+  sslmode?: "disable" | "allow" | "prefer" | "require" | "verify-ca" | "verify-full";
+  collection: string;
+  content_key?: string;
+  metadata_filter?: Record<string, unknown>;
+  embedding_model: string;
+  embedding_dimensions: number;
+  top_k?: number;
+  prompt?: SourcePrompt | null;
+}
+
+export interface Problem {
+  type: string;
+  title: string;
+  status: number;
+  detail: string;
+  request_id: string;
+  errors?: ({ loc?: (string | number)[]; msg?: string })[];
+}
+
+export interface ProvidedEntityOut {
+  name: string;
+  type: string | null;
+  count: number;
+}
+
+export interface ProvidedRelationOut {
+  subject: string;
+  predicate: string;
+  object: string;
+}
+
+export interface QueryPlanOut {
+  chunks: number;
+  share: number;
+  dense: string;
+  lexical: string;
+}
+
+export interface ReformulationOut {
+  query: string;
+  analysis: string;
+  indices_of_related_messages: number[];
+}
+
+export interface ReindexErrorOut {
+  code: string;
+  message: string;
+  document: string | null;
+}
+
+export interface ReindexLastErrorOut {
+  code: string;
+  message: string;
+}
+
+export interface ReindexOut {
+  state: "building" | "failed";
+  done: number;
+  total: number;
+  embedding: EmbeddingOut;
+  chunking: ChunkingOut;
+  language: string;
+  error: ReindexErrorOut | null;
+  last_error: ReindexLastErrorOut | null;
+  started_at: string;
+}
+
+export interface ResultDocumentOut {
+  id: string | null;
+  source: string;
+  title: string | null;
+  source_uri: string | null;
+  source_created_at: string | null;
+  metadata: Record<string, unknown>;
+}
+
+export interface RetrievalSettingsOut {
+  strategy: string;
+  top_k: number;
+  strategy_options?: Record<string, unknown>;
+  transformers?: TransformerConfig[] | null;
+  conversation?: boolean;
+  rewrite_prompt?: string | null;
+  answer_prompt?: string | null;
+}
+
+export interface RetrieverRankOut {
+  query: number;
+  retriever: "dense" | "lexical";
+  rank: number;
+  score: number;
+}
+
+export interface RoutingDecisionOut {
+  knowledge_base: string;
+  chosen: boolean;
+  reason: string;
+  score: number | null;
+  centroids: number | null;
+  texts: number | null;
+  scale: number;
+}
+
+export interface RoutingSettingsOut {
+  descriptions: string[];
+  examples: string[];
+  description_weight: number;
+  scale: number;
+  always: boolean;
+}
+
+export interface ScopeOut {
+  level: string;
+  user_id: string | null;
+  chat_id: string | null;
+  agent_id: string | null;
+}
+
+export interface ScoresOut {
+  dense: number | null;
+  lexical: number | null;
+  fused: number | null;
+}
+
+export interface SearchDefaultsOut {
+  dense_weight: number;
+  score_threshold: number | null;
+  max_tokens: number;
+}
+
+export interface SearchIndexOut {
+  state: "exact" | "building" | "hnsw";
+  reason: string | null;
+  size_bytes: number;
+  average_length: number;
+  analyzer: string;
+  action: "reindex" | null;
+  problem: string | null;
+}
+
+export interface SearchOut {
+  results: SearchResultOut[];
+  queries: string[];
+  strategy: string;
+  degraded: DegradedStepOut[];
+  warnings: WarningOut[];
+  graph?: GraphOut | null;
+  auto_thresholds?: AutoThresholdOut[] | null;
+  timings_ms: Record<string, number>;
+  explain?: ExplanationOut | null;
+}
+
+export interface SearchResultOut {
+  entities?: IncludedEntityOut[] | null;
+  parent_summaries?: SectionSummaryOut[] | null;
+  keywords?: KeywordOut[] | null;
+  score: number;
+  scores: ScoresOut;
+  similarity: number | null;
+  text: string;
+  table_head: string | null;
+  start: number;
+  end: number;
+  source_start?: number | null;
+  source_end?: number | null;
+  chunk_start: number;
+  chunk_end: number;
+  chunk_id: string | null;
+  chunk_index: number;
+  total_chunks: number;
+  document: ResultDocumentOut;
+  knowledge_base: string;
+  page: number | null;
+  page_end: number | null;
+  slide: number | null;
+  section_titles: string[];
+  node_path: string[];
+  image: ImageOut | null;
+  metadata: Record<string, unknown>;
+  flags: string[];
+  citation: string;
+  vector?: number[] | null;
+  ranks?: RetrieverRankOut[] | null;
+  path_names?: string[] | null;
+}
+
+export interface SecretReference {
+  secret: string;
+}
+
+export interface SectionSummaryOut {
+  node_id: string;
+  kind: string;
+  title: string | null;
+  summary: string;
+  method: "extractive" | "model";
+}
+
+export interface SerializerOut {
+  name: string;
+  description: string;
+}
+
+export interface SourcePrompt {
+  id: string;
+  version?: number;
+}
+
+export interface StatusOut {
+  workers: WorkersOut;
+  jobs: JobCountsOut;
+  open_circuits: string[];
+}
+
+export interface StorageUsageOut {
+  documents: number;
+  stored_bytes: number;
+  chunks: number;
+}
+
+export interface TransformerConfig {
+  name: string;
+  options?: Record<string, unknown>;
+}
+
+export interface TransformerOut {
+  name: string;
+  description: string;
+  options: Record<string, unknown>;
+  default: boolean;
+  phase: "rewrite" | "fan_out";
+}
+
+export interface TreeNodeOut {
+  id: string;
+  parent_id: string | null;
+  kind: string;
+  level: number;
+  depth: number;
+  title: string | null;
+  start: number;
+  end: number;
+  page: number | null;
+  page_end: number | null;
+  slide: number | null;
+  block: string | null;
+  text: string | null;
+  children: TreeNodeOut[];
+}
+
+export interface UsageOut {
+  from: string;
+  to: string;
+  by: "day" | "key";
+  items: DailyUsageOut[] | KeyUsageOut[];
+  storage: StorageUsageOut;
+}
+
+export interface UsedPromptOut {
+  owner: string;
+  version: number;
+}
+
+export interface WarningOut {
+  code: string;
+  message: string;
+  count?: number | null;
+}
+
+export interface WorkersOut {
+  alive: number;
+  outages: string[];
+  restarting: string | null;
+  parser_confinement: ParserConfinementOut | null;
+}
