@@ -61,10 +61,10 @@ class Citation:
 
     @property
     def label(self) -> str:
-        """Display name of the source: the name of the document with pages or sections."""
-        name = self.sources[0].hit.document.source
-        locations = [source.hit.citation.removeprefix(name).removeprefix(", ") for source in self.sources]
-        return ", ".join([name, *dict.fromkeys(location for location in locations if location)])
+        """Display name of the source: the name of the document with pages, slides, or sheets and rows."""
+        name = self.sources[0].hit.cited_name
+        locations = [source.hit.citation.removeprefix(name) for source in self.sources]
+        return "".join([name, *dict.fromkeys(locations)])
 
 
 @dataclass(frozen=True, slots=True)

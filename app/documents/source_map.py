@@ -134,3 +134,15 @@ class SourceMap:
                 return
             if segment.start + segment.length > start:
                 yield segment
+
+
+def find_place(place_map: SourceMap | None, start: int, end: int) -> tuple[int, int] | None:
+    """Return the first and last line or row of a part of a text; None if they are not known.
+
+    Args:
+        place_map: Map from ranges of the text to numbers of lines or rows, from 1; None without any.
+        start: First character of the part.
+        end: Offset behind its last character.
+    """
+    place = None if place_map is None else place_map.find_range(start, end)
+    return None if place is None else (place[0], place[1] - 1)

@@ -135,6 +135,7 @@ class IngestionRepository:
         node_ids = {node.path: build_node_id(document.id, document.version, node.path) for node in nodes}
         tree_params = {**values, **build_node_params(nodes, node_ids), "content": indexed.tree.text}
         tree_params["source_map"] = indexed.tree.source_map and indexed.tree.source_map.to_stored()
+        tree_params["place_map"] = indexed.tree.place_map and indexed.tree.place_map.to_stored()
         await self.session.fetch_rows(_INSERT_TREE, tree_params)
         if indexed.tree.line_layouts:
             await self.session.fetch_rows(_INSERT_PAGES, {**values, **build_page_params(indexed.tree.line_layouts)})
@@ -228,6 +229,7 @@ def _list_ordinals(drafts: Sequence[ChunkDraft], batch: slice) -> list[int]:
 def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
     drafts = indexed.drafts[batch]
     source_ranges = [indexed.tree.find_source_range(draft.start, draft.end) for draft in drafts]
+    places = [indexed.tree.find_place(draft.start, draft.end) for draft in drafts]
     return {
         "ordinals": _list_ordinals(indexed.drafts, batch),
         "contents": [draft.content for draft in drafts],
@@ -235,6 +237,8 @@ def _to_chunk_params(indexed: IndexedDocument, batch: slice) -> dict[str, Any]:
         "ends": [draft.end for draft in drafts],
         "source_starts": [source_range[0] for source_range in source_ranges],
         "source_ends": [source_range[1] for source_range in source_ranges],
+        "place_starts": [place[0] for place in places],
+        "place_ends": [place[1] for place in places],
         "tokens": list(indexed.token_counts[batch]),
         "pages": [draft.page for draft in drafts],
         "page_ends": [draft.page_end for draft in drafts],
@@ -315,10 +319,11 @@ _ADD_NODES = parse_statement(f"{_INSERT_NODES} on conflict do nothing")
 _INSERT_TREE = parse_statement(f"""
 with nodes as ({_INSERT_NODES}
 )
-insert into document_text (tenant_id, document_id, version, content, source_map)
-values (:t, :d, :v, :content, :source_map)
+insert into document_text (tenant_id, document_id, version, content, source_map, place_map)
+values (:t, :d, :v, :content, :source_map, :place_map)
 on conflict (tenant_id, document_id) do update
-   set version = excluded.version, content = excluded.content, source_map = excluded.source_map""")  # noqa: S608
+   set version = excluded.version, content = excluded.content, source_map = excluded.source_map,
+       place_map = excluded.place_map""")  # noqa: S608
 _INSERT_PAGES = parse_statement("""
 insert into document_page (tenant_id, document_id, page, width, height, starts, ends, boxes)
 select :t::uuid, :d::uuid, u.page, u.width, u.height, u.starts::int4[], u.ends::int4[], u.boxes::int4[]
@@ -329,19 +334,20 @@ _INSERT_CHUNKS = """
 with made as (
   select u.*, coalesce(u.own, :filterable::jsonb) || u.place seen
     from unnest(:ids::uuid[], :ordinals::int[], :contents::text[], :starts::int[], :ends::int[], :source_starts::int[],
-                :source_ends::int[], :tokens::int[], :pages::int[], :page_ends::int[], :slides::int[],
-                :sections::jsonb[], :paths::text[], :metadata::jsonb[], :head_lengths::int[],
-                :provided_graphs::jsonb[], :context_lines::text[], :own::jsonb[], :locations::jsonb[],
-                :vectors::halfvec[], :lengths::int[], :terms::sparsevec[], :keys::text[])
-         u(id, ordinal, content, start_offset, end_offset, source_start, source_end, tokens, page, page_end, slide,
-           sections, path, metadata, head_length, provided_graph, context_line, own, place, vector, length, terms, keys)
+                :source_ends::int[], :place_starts::int[], :place_ends::int[], :tokens::int[], :pages::int[],
+                :page_ends::int[], :slides::int[], :sections::jsonb[], :paths::text[], :metadata::jsonb[],
+                :head_lengths::int[], :provided_graphs::jsonb[], :context_lines::text[], :own::jsonb[],
+                :locations::jsonb[], :vectors::halfvec[], :lengths::int[], :terms::sparsevec[], :keys::text[])
+         u(id, ordinal, content, start_offset, end_offset, source_start, source_end, place_start, place_end, tokens,
+           page, page_end, slide, sections, path, metadata, head_length, provided_graph, context_line, own, place,
+           vector, length, terms, keys)
 ), chunks as (
   insert into chunk (tenant_id, kb_id, index_id, document_id, version, id, ordinal, content, start_offset, end_offset,
-                     source_start, source_end, token_count, page, page_end, slide, section_titles, node_path,
-                     metadata, table_head_length, provided_graph, context_line)
+                     source_start, source_end, place_start, place_end, token_count, page, page_end, slide,
+                     section_titles, node_path, metadata, table_head_length, provided_graph, context_line)
   select :t::uuid, :kb::uuid, :i::uuid, :d::uuid, :v::int, id, ordinal, content, start_offset, end_offset,
-         source_start, source_end, tokens, page, page_end, slide, sections, path::int4[], metadata, head_length,
-         provided_graph, context_line from made
+         source_start, source_end, place_start, place_end, tokens, page, page_end, slide, sections, path::int4[],
+         metadata, head_length, provided_graph, context_line from made
 ), dense as (
   insert into chunk_embedding (tenant_id, index_id, dim, scope_key, chunk_id, metadata, embedding)
   select :t::uuid, :i::uuid, :dim::int, :scope::uuid, id, seen, vector from made where vector is not null

@@ -106,7 +106,10 @@ def _split_heading(block: Block) -> Iterator[Block]:
 def _cut_block(block: Block, start: int, end: int) -> Block:
     line_layout = block.line_layout and _slice_lines(block.line_layout, start, end)
     source_map = block.source_map and block.source_map.slice(start, end)
-    return replace(block, text=block.text[start:end], line_layout=line_layout, source_map=source_map)
+    place_map = block.place_map and block.place_map.slice(start, end)
+    return replace(
+        block, text=block.text[start:end], line_layout=line_layout, source_map=source_map, place_map=place_map
+    )
 
 
 def _slice_lines(line_layout: LineLayout, begin: int, end: int) -> LineLayout | None:

@@ -75,17 +75,27 @@ def build_tree(parsed: ParsedDocument) -> DocumentTree:
     _assign_paths(root)
     warnings = list_title_warnings(parsed.title, parsed.blocks)
     text = SEPARATOR.join(block.text for block in blocks)
-    return DocumentTree(text, root, line_layouts, warnings, _join_source_maps(blocks))
+    return DocumentTree(text, root, line_layouts, warnings, *_join_maps(blocks))
 
 
-def _join_source_maps(blocks: Sequence[Block]) -> SourceMap | None:
-    """Return the positions of all blocks, as ranges of the stored text; None if no block has a position."""
-    if all(block.source_map is None for block in blocks):
+def _join_maps(blocks: Sequence[Block]) -> tuple[SourceMap | None, SourceMap | None]:
+    """Return the positions and the places of all blocks, as ranges of the stored text; None if no block has any."""
+    source_maps, place_maps = [block.source_map for block in blocks], [block.place_map for block in blocks]
+    # A heading without a number, such as the name of a sheet, does not hide the rows below it.
+    return _join_block_maps(blocks, source_maps, UNKNOWN), _join_block_maps(blocks, place_maps, None)
+
+
+def _join_block_maps(
+    blocks: Sequence[Block], maps: Sequence[SourceMap | None], missing_length: int | None
+) -> SourceMap | None:
+    """Join maps of blocks. A block without a map gets a segment with this source length; None for no segment."""
+    if all(block_map is None for block_map in maps):
         return None
     segments: list[SourceSegment] = []
     position = 0
-    for block in blocks:
-        block_segments = block.source_map or [SourceSegment(0, len(block.text), 0, UNKNOWN)]
+    for block, block_map in zip(blocks, maps, strict=True):
+        missing = [] if missing_length is None else [SourceSegment(0, len(block.text), 0, missing_length)]
+        block_segments = missing if block_map is None else block_map
         segments += (segment._replace(start=segment.start + position) for segment in block_segments)
         position += len(block.text) + len(SEPARATOR)
     return SourceMap.from_segments(segments)

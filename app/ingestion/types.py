@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from app.documents.provided_graph import NO_PROVIDED_GRAPH, ProvidedGraph
-from app.documents.source_map import SourceMap
+from app.documents.source_map import SourceMap, find_place
 from app.errors import AppError
 from app.warnings import ServiceWarning
 
@@ -73,6 +73,7 @@ class Block:
         image_index: Index of an image in ``ParsedDocument.images``; None for any other kind.
         line_layout: Position of the lines on the page; PDF files only.
         source_map: Position of the text in the file; None if it is not known.
+        place_map: Lines or rows of the file that have the text, in place of characters; None if they are not known.
     """
 
     kind: BlockKind
@@ -84,6 +85,7 @@ class Block:
     image_index: int | None = None
     line_layout: LineLayout | None = None
     source_map: SourceMap | None = None
+    place_map: SourceMap | None = None
 
     @property
     def node_count(self) -> int:
@@ -192,6 +194,7 @@ class DocumentTree:
         line_layouts: Position of the lines, by page number.
         warnings: Warnings for the owner of the document.
         source_map: Position of the text in the file; None if no position is known.
+        place_map: Lines or rows of the file that have the text; None if none are known.
     """
 
     text: str
@@ -199,11 +202,17 @@ class DocumentTree:
     line_layouts: Mapping[int, LineLayout] = field(default_factory=dict)
     warnings: list[ServiceWarning] = field(default_factory=list)
     source_map: SourceMap | None = None
+    place_map: SourceMap | None = None
 
     def find_source_range(self, start: int, end: int) -> tuple[int | None, int | None]:
         """Return the range of the file that has a part of the text; twice None if it is not known."""
         source_range = None if self.source_map is None else self.source_map.find_range(start, end)
         return (None, None) if source_range is None else source_range
+
+    def find_place(self, start: int, end: int) -> tuple[int | None, int | None]:
+        """Return the first and last line or row of the file that has a part of the text; twice None without one."""
+        place = find_place(self.place_map, start, end)
+        return (None, None) if place is None else place
 
 
 @dataclass(frozen=True, slots=True)

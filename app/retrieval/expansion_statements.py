@@ -83,7 +83,7 @@ select k.number, min(c.page), max(c.page_end)
  where c.start_offset < k.last and c.end_offset > k.first
  group by k.number""")
 STORED_TEXTS = parse_statement("""
-select k.id, t.content, t.source_map
+select k.id, t.content, t.source_map, t.place_map
   from unnest(:tenants::uuid[], :documents::uuid[], :versions::int[]) k(tenant_id, id, version)
  cross join lateral (select * from document_text t
                       where t.tenant_id = k.tenant_id and t.document_id = k.id and t.version = k.version offset 0) t""")

@@ -29,6 +29,7 @@ class HitChunk:
         metadata: Metadata of the document and the chunk, with reserved fields.
         table_head: Head of a table that ``content`` begins with, before a line break; None for any other chunk.
         source_range: Range of the decoded file.
+        place: First and last line or row of the file; None if they are not known.
     """
 
     id: UUID
@@ -47,6 +48,7 @@ class HitChunk:
     metadata: LazyMetadata
     table_head: str | None = None
     source_range: SourceRange = None
+    place: SourceRange = None
 
     @property
     def attributes(self) -> dict[str, Any]:

@@ -138,10 +138,11 @@ class ParentSpans(NamedTuple):
 
 
 class StoredSource(NamedTuple):
-    """Stored text of a document, with the stored form of its positions in the file."""
+    """Stored text of a document, with the stored forms of its positions and places in the file."""
 
     text: str
     source_map: bytes | None
+    place_map: bytes | None
 
 
 class RetrievalRepository:
@@ -234,7 +235,7 @@ class RetrievalRepository:
         """Load the texts by document; a version that is no longer stored is missing."""
         tenants, documents, numbers = (list(column) for column in zip(*versions, strict=True))
         values = {"tenants": tenants, "documents": documents, "versions": numbers}
-        return {row[0]: StoredSource(row[1], row[2]) for row in await self.reader.fetch_rows(STORED_TEXTS, values)}
+        return {row[0]: StoredSource(*row[1:]) for row in await self.reader.fetch_rows(STORED_TEXTS, values)}
 
     async def load_vectors(self, keys: Sequence[ChunkKey], *, tenants: Sequence[UUID]) -> dict[ChunkKey, list[float]]:
         """Load the stored vectors of chunks. Chunks without a vector are missing."""
@@ -332,8 +333,8 @@ select {n} as call, h.retriever, array_agg(h.chunk_id), array_agg(h.score), arra
 _CHUNKS = """
 select c.index_id, c.id, c.version, c.ordinal, c.content, c.start_offset, c.end_offset, c.page, c.page_end, c.slide,
        c.section_titles, c.node_path, c.image_ordinal, c.media_type, l.metadata::text as search_metadata,
-       c.table_head_length, c.source_start, c.source_end, c.tenant_id, c.document_id, d.chunk_count,
-       d.metadata::text as own, {cosine}
+       c.table_head_length, c.source_start, c.source_end, c.place_start, c.place_end, c.tenant_id, c.document_id,
+       d.chunk_count, d.metadata::text as own, {cosine}
   from unnest(:tenants::uuid[], :indexes::uuid[], :chunks::uuid[]) k(tenant_id, index_id, id)
  cross join lateral (select * from chunk c
                       where c.tenant_id = k.tenant_id and c.index_id = k.index_id and c.id = k.id offset 0) c
@@ -374,12 +375,14 @@ _READ_CHUNKS, _READ_CHUNKS_WITH_COSINES = (
 
 def _parse_row(row: Record) -> HitRow:
     """Parse a row of ``_CHUNKS``. The document's metadata is present only if the chunk has metadata that differs."""
-    table_head_length, source_start, source_end, tenant_id, document_id, chunk_count, own_metadata, cosine = row[15:]
+    table_head_length, source_start, source_end, place_start, place_end, *document_values, cosine = row[15:]
+    tenant_id, document_id, chunk_count, own_metadata = document_values
     metadata = LazyMetadata(row[14])
     document = HitDocument(
         tenant_id, document_id, chunk_count, metadata, None if own_metadata is None else LazyMetadata(own_metadata)
     )
     table_head = None if table_head_length is None else row[4][:table_head_length]
     source_range = None if source_start is None else (source_start, source_end)
-    chunk_values = (*row[1:14], metadata, table_head, source_range)
+    place = None if place_start is None else (place_start, place_end)
+    chunk_values = (*row[1:14], metadata, table_head, source_range, place)
     return HitRow(HitChunk(*chunk_values), document, cosine)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, Self
 from uuid import UUID
 
+from app.documents.locator import Locator, build_locator
 from app.documents.scopes import DocumentScope
 from app.documents.source_map import SourceRange
 from app.errors import UnavailableError
@@ -12,7 +13,7 @@ from app.graph.subgraph import Subgraph
 from app.inference.embedding import ImageFile, Vectors
 from app.inference.embedding.search_defaults import RequestedThreshold
 from app.prompts.types import ActivePrompt, PromptName
-from app.retrieval.citation import format_citation
+from app.retrieval.citation import format_citation, get_cited_name
 from app.retrieval.explain import AutoThreshold, Explanation, Reformulation
 from app.retrieval.hit_parts import HitChunk, HitDocument
 from app.retrieval.routes import RoutingOptions
@@ -209,6 +210,7 @@ class TextSpan(NamedTuple):
     end: int
     table_head: str | None = None
     source_range: SourceRange = None
+    place: SourceRange = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +257,7 @@ class Hit:
     def text_span(self) -> TextSpan:
         """Text of the result: the expanded text, or the text of the chunk."""
         chunk = self.chunk
-        own_span = TextSpan(chunk.content, chunk.start, chunk.end, chunk.table_head, chunk.source_range)
+        own_span = TextSpan(chunk.content, chunk.start, chunk.end, chunk.table_head, chunk.source_range, chunk.place)
         return self.expanded_span or own_span
 
     @property
@@ -273,9 +275,27 @@ class Hit:
         return len(self.text_span.text) + metadata + (0 if vector is None else 12 * len(vector))
 
     @property
+    def locator(self) -> Locator:
+        """Place of the text of the result in its file."""
+        return build_locator(
+            media_type=self.document.metadata.entries.get("$media_type"),
+            source_uri=self.document.source_uri,
+            pages=self.pages,
+            slide=self.chunk.slide,
+            place=self.text_span.place,
+            section_titles=self.chunk.section_titles,
+        )
+
+    @property
+    def cited_name(self) -> str:
+        """Name of the document in citations."""
+        media_type = self.document.metadata.entries.get("$media_type")
+        return get_cited_name(self.document.source, media_type, self.locator)
+
+    @property
     def citation(self) -> str:
-        """Citation to display: the source with the page or slide."""
-        return format_citation(self.document.source, self.chunk.slide, self.pages)
+        """Citation to display: the name of the document with page, slide, or sheet and rows."""
+        return format_citation(self.cited_name, self.locator)
 
 
 @dataclass(frozen=True, slots=True)

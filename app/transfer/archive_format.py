@@ -209,6 +209,7 @@ class NodeRecord(ArchiveRecord):
     """A node of the document tree. ``path`` has the child number at each level; the root's path is empty.
 
     ``source`` of a paragraph has its positions in the file like ``SourceMap``, as offsets into the paragraph.
+    ``places`` has the numbers of its lines or rows in the same form.
     """
 
     path: _Path = ()
@@ -222,6 +223,7 @@ class NodeRecord(ArchiveRecord):
     slide: _PositiveNumber | None = None
     block: BlockKind | None = None
     source: Annotated[tuple[_SourceNumber, ...], Field(max_length=4 * MAX_BLOCK_SEGMENTS)] = ()
+    places: Annotated[tuple[_SourceNumber, ...], Field(max_length=4 * MAX_BLOCK_SEGMENTS)] = ()
 
 
 class PageRecord(ArchiveRecord):

@@ -181,9 +181,10 @@ class TreeValidator:
         if not node.path and node.kind is not NodeKind.DOCUMENT:
             raise ArchiveDamaged(f"{location}: a tree of the archive has no root.")
         self._paths.add(node.path)
-        if node.source:
-            if node.start < self._source_end or not SourceMap(array("i", node.source)).is_valid(node.end - node.start):
+        for numbers in filter(None, (node.source, node.places)):
+            if node.start < self._source_end or not SourceMap(array("i", numbers)).is_valid(node.end - node.start):
                 raise ArchiveDamaged(f"{location}: a position in the file is not valid.")
+        if node.source or node.places:
             self._source_end = node.end
 
     def require_root(self) -> None:

@@ -69,6 +69,7 @@ class DocumentStructure:
     unembedded: set[int] = field(default_factory=set)
     image_by_chunk: dict[int, int] = field(default_factory=dict)
     source_numbers: "array[int]" = field(default_factory=lambda: array("i"))
+    place_numbers: "array[int]" = field(default_factory=lambda: array("i"))
     replies: list[ReplyRecord] = field(default_factory=list)
 
     async def add_records(self, records: AsyncIterator[ArchiveRecord], image_numbers: Collection[int]) -> None:
@@ -107,7 +108,8 @@ class DocumentStructure:
     def build_tree(self) -> DocumentTree:
         """Return the tree of all nodes."""
         source_map = SourceMap(self.source_numbers) if self.source_numbers else None
-        return DocumentTree(self.text, self.nodes[()], self.line_layouts, source_map=source_map)
+        place_map = SourceMap(self.place_numbers) if self.place_numbers else None
+        return DocumentTree(self.text, self.nodes[()], self.line_layouts, source_map=source_map, place_map=place_map)
 
     def _add_node(self, row: NodeRecord) -> None:
         node = TreeNode(row.kind, row.level, row.start, row.end, path=row.path, title=row.title, block=row.block)
@@ -115,8 +117,9 @@ class DocumentStructure:
         if row.path:
             self.nodes[row.path[:-1]].children.append(node)
         self.nodes[row.path] = node
-        for segment in SourceMap(array("i", row.source)):
-            self.source_numbers.extend(segment._replace(start=segment.start + row.start))
+        for collected, numbers in ((self.source_numbers, row.source), (self.place_numbers, row.places)):
+            for segment in SourceMap(array("i", numbers)):
+                collected.extend(segment._replace(start=segment.start + row.start))
 
     def _add_chunk(self, chunk: ChunkRecord) -> None:
         position = len(self.drafts)

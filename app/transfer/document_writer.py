@@ -98,6 +98,7 @@ class DocumentWriter:
     document: DocumentRow
     text: str
     source_map: SourceMap | None = None
+    place_map: SourceMap | None = None
     files: dict[str, PartFile] = field(default_factory=dict)
     _paths: "NodePathFinder" = field(init=False)
     _written_paths: set[NodePath] = field(default_factory=set)
@@ -126,7 +127,7 @@ class DocumentWriter:
             path = self._paths.add(row["id"], row["parent_id"])
             if path is not None:
                 self._written_paths.add(path)
-                lines.append(_encode_node(row, path, self.source_map))
+                lines.append(_encode_node(row, path, self.source_map, self.place_map))
         if len(self._written_paths) > MAX_DOCUMENT_NODES:
             raise DocumentNotWritable("it has too many parts")
         self.files[NODES].write(b"".join(lines))
@@ -230,10 +231,10 @@ class NodePathFinder:
         return None
 
 
-def _encode_node(row: Record, path: NodePath, source_map: SourceMap | None) -> bytes:
-    own_map = source_map.slice(row["start_offset"], row["end_offset"]) if source_map and row["block"] else None
+def _encode_node(row: Record, path: NodePath, source_map: SourceMap | None, place_map: SourceMap | None) -> bytes:
     return NodeRecord(
-        source=() if own_map is None else tuple(own_map.numbers),
+        source=_slice_numbers(row, source_map),
+        places=_slice_numbers(row, place_map),
         path=path,
         kind=row["kind"],
         level=row["level"],
@@ -245,6 +246,13 @@ def _encode_node(row: Record, path: NodePath, source_map: SourceMap | None) -> b
         slide=row["slide"],
         block=row["block"],
     ).to_json_line()
+
+
+def _slice_numbers(row: Record, stored_map: SourceMap | None) -> tuple[int, ...]:
+    """Return the numbers of a map for a paragraph; no numbers for any other node."""
+    if stored_map is None or not row["block"]:
+        return ()
+    return tuple(stored_map.slice(row["start_offset"], row["end_offset"]).numbers)
 
 
 def _shorten_title(title: str | None) -> str | None:

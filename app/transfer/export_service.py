@@ -181,7 +181,7 @@ class KnowledgeBaseExport:
                 raise ExportInterrupted
             document = snapshot.document
             stored_text = await _load_text(repository, snapshot)
-            writer = DocumentWriter(document, stored_text.content, stored_text.source_map)
+            writer = DocumentWriter(document, stored_text.content, stored_text.source_map, stored_text.place_map)
             try:
                 written = await _write_parts(repository, writer, stored_text.key, splits)
             except DocumentNotWritable as exc:

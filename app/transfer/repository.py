@@ -25,6 +25,7 @@ class StoredText:
     key: str
     content: str
     source_map: SourceMap | None = None
+    place_map: SourceMap | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,10 @@ class TransferRepository:
     async def find_text(self, document: DocumentRow) -> StoredText | None:
         """Return the text of a document's live version, or None if it is missing."""
         row = await self.session.fetch_row(_TEXT, self._build_params(document))
-        return None if row is None else StoredText(row["key"], row["content"], SourceMap.from_stored(row["source_map"]))
+        if row is None:
+            return None
+        maps = SourceMap.from_stored(row["source_map"]), SourceMap.from_stored(row["place_map"])
+        return StoredText(row["key"], row["content"], *maps)
 
     def iter_nodes(self, document: DocumentRow) -> AsyncIterator[Sequence[Record]]:
         """Yield a document's nodes in batches, parents before children.
@@ -131,7 +135,7 @@ select id from document
 _NEEDS_NEWEST_FORMAT = parse_statement("""
 select 1 where exists (
          select from document d join document_text t on t.tenant_id = d.tenant_id and t.document_id = d.id
-          where d.tenant_id = :t and d.kb_id = :kb and t.source_map is not null)
+          where d.tenant_id = :t and d.kb_id = :kb and coalesce(t.source_map, t.place_map) is not null)
     or exists (
          select from document d join enrichment_result r on r.tenant_id = d.tenant_id and r.document_id = d.id
           where d.tenant_id = :t and d.kb_id = :kb)
@@ -143,7 +147,7 @@ select {DOCUMENT_COLUMNS}, exists ({_IS_LIVE}) is_live,
        + chunk_count::bigint * 2 * (select dim from search_index where tenant_id = :t and id = :i) size
   from document where tenant_id = :t and kb_id = :kb and id = :d""")  # noqa: S608
 _TEXT = parse_statement("""
-select o.key, t.content, t.source_map from document_text t
+select o.key, t.content, t.source_map, t.place_map from document_text t
   join document_object o on o.tenant_id = t.tenant_id and o.document_id = t.document_id and o.version = t.version
  where t.tenant_id = :t and t.document_id = :d and t.version = :v""")
 _LAST_ORDINAL = parse_statement("""

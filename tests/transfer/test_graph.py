@@ -55,7 +55,7 @@ def forget_positions(tenant: Tenant) -> None:
     async def run() -> None:
         owner = await asyncpg.connect(tenant.service.urls.owner)
         try:
-            statement = "update document_text set source_map = null where tenant_id = $1"
+            statement = "update document_text set source_map = null, place_map = null where tenant_id = $1"
             await owner.execute(statement, decode_id("ten", tenant.id))
         finally:
             await owner.close()

@@ -160,7 +160,8 @@ class VectorStoreSearchResultOut(BaseModel):
     )
     page: int | None = Field(description="First page, from 1; null if the format has no pages.", examples=[4])
     citation: str = Field(
-        description="Citation for people: the name of the document with page or slide.", examples=["handbook.pdf, p. 4"]
+        description="Citation for people: name of the document or address of the web page, with page, slide or rows.",
+        examples=["handbook.pdf, p. 4"],
     )
 
 

@@ -193,6 +193,7 @@ class DocumentText(TenantOwnedMixin, Base):
     """The text of the live version of a document. Offsets of nodes and chunks refer to this text.
 
     ``source_map`` has the positions of the text in the decoded file, as ``SourceMap.to_stored`` returns them.
+    ``place_map`` has the numbers of its lines or rows in the same form.
     """
 
     __tablename__ = "document_text"
@@ -204,6 +205,7 @@ class DocumentText(TenantOwnedMixin, Base):
     version: Mapped[int]
     content: Mapped[str]
     source_map: Mapped[bytes | None]
+    place_map: Mapped[bytes | None]
 
 
 class Node(TenantOwnedMixin, Base):
@@ -253,6 +255,7 @@ class ChunkRow(TenantOwnedMixin, Base):
     table and a line break. ``table_head_length`` is the number of characters of that head. ``context_line`` is a line
     of a chat model, which is embedded and indexed before the text. ``provided_graph`` has the entities and relations
     that came with the chunk. ``source_start`` and ``source_end`` are its range of the decoded file, if it is known.
+    ``place_start`` and ``place_end`` are its first and last line, or row of a table, if they are known.
     """
 
     __tablename__ = "chunk"
@@ -293,6 +296,8 @@ class ChunkRow(TenantOwnedMixin, Base):
     provided_graph: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     source_start: Mapped[int | None]
     source_end: Mapped[int | None]
+    place_start: Mapped[int | None]
+    place_end: Mapped[int | None]
 
     @property
     def table_head(self) -> str | None:

@@ -171,7 +171,7 @@ async def _load_provided_chunks(
 def _chunk_stored(
     stored: StoredDocument, generation: Generation, provided: ProvidedChunks | None, tools: ChunkTools
 ) -> ChunkedDocument:
-    tree = restore_tree(stored.text, stored.nodes, source_map=stored.source_map)
+    tree = restore_tree(stored.text, stored.nodes, source_map=stored.source_map, place_map=stored.place_map)
     assign_images(tree, stored.image_ranges)
     if provided is None:
         drafts, token_counts = chunk_document(tree, generation.chunking, tools)

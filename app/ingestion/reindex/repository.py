@@ -33,6 +33,7 @@ class StoredDocument:
         nodes: Rows of the tree, parents before children.
         image_ranges: Ranges of the text that represent images.
         source_map: Position of the text in the file; None if no position is known.
+        place_map: Lines or rows of the file that have the text; None if none are known.
         context_lines: Context lines of the chunks in the live search index.
     """
 
@@ -46,6 +47,7 @@ class StoredDocument:
     nodes: Sequence[StoredNode]
     image_ranges: Sequence[ImageRange]
     source_map: SourceMap | None = None
+    place_map: SourceMap | None = None
     context_lines: Sequence[ContextLine] = ()
 
 
@@ -120,6 +122,7 @@ class RebuildingRepository:
             nodes=[_parse_node(record) for record in await self.session.fetch_rows(_NODES, values)],
             image_ranges=[ImageRange(*record) for record in await self.session.fetch_rows(_IMAGE_RANGES, values)],
             source_map=SourceMap.from_stored(row["source_map"]),
+            place_map=SourceMap.from_stored(row["place_map"]),
             context_lines=[ContextLine(*record) for record in await self.session.fetch_rows(_CONTEXT_LINES, values)],
         )
 
@@ -241,7 +244,7 @@ _FROM_DOCUMENT_TEXT = f"""
   from document d join document_text t
     on t.tenant_id = d.tenant_id and t.document_id = d.id and t.version = d.live_version where {_DOCUMENT_FILTER}"""
 _STORED_TEXT = parse_statement(
-    f"select d.live_version, t.content, t.source_map, t.xmin::text as fence {_FROM_DOCUMENT_TEXT}"
+    f"select d.live_version, t.content, t.source_map, t.place_map, t.xmin::text as fence {_FROM_DOCUMENT_TEXT}"
 )
 _FENCE = parse_statement(f"select d.live_version, t.xmin::text as fence {_FROM_DOCUMENT_TEXT}")
 _LOCK = parse_statement(f"select 1 from document d where {_DOCUMENT_FILTER} for update")  # noqa: S608

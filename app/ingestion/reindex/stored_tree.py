@@ -42,7 +42,13 @@ class ImageRange:
     media_type: str
 
 
-def restore_tree(text: str, nodes: Sequence[StoredNode], *, source_map: SourceMap | None = None) -> DocumentTree:
+def restore_tree(
+    text: str,
+    nodes: Sequence[StoredNode],
+    *,
+    source_map: SourceMap | None = None,
+    place_map: SourceMap | None = None,
+) -> DocumentTree:
     """Restore a tree without the nodes that chunkers added.
 
     Sheet numbers and image numbers are not stored with the nodes. Sheets do not need them, because each one is a
@@ -52,6 +58,7 @@ def restore_tree(text: str, nodes: Sequence[StoredNode], *, source_map: SourceMa
         text: Stored text of the document.
         nodes: Rows of the nodes, parents before children.
         source_map: Position of the text in the file.
+        place_map: Lines or rows of the file that have the text.
 
     Returns:
         The text with its tree.
@@ -73,7 +80,7 @@ def restore_tree(text: str, nodes: Sequence[StoredNode], *, source_map: SourceMa
         nodes_by_id[row.id] = node
     if root is None:
         raise ValueError("a stored tree has a root")
-    return DocumentTree(text, root, source_map=source_map)
+    return DocumentTree(text, root, source_map=source_map, place_map=place_map)
 
 
 def assign_images(tree: DocumentTree, image_ranges: Iterable[ImageRange]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from app.documents.source_map import SourceMap
+from app.documents.source_map import SourceMap, find_place
 from app.documents.table_heads import find_head_at, find_row_start
 from app.documents.types import build_chunk_id, build_node_id
 from app.retrieval.repository import ExpansionTarget, RetrievalRepository, StoredSource, TextVersion
@@ -105,16 +105,21 @@ def _build_page_target(hit: Hit, span: TextSpan) -> ExpansionTarget:
 def _slice_texts(
     hits: Sequence[Hit], ranges: Mapping[int, tuple[int, int]], texts: Mapping[UUID, StoredSource]
 ) -> dict[int, TextSpan]:
-    maps = {document: SourceMap.from_stored(stored.source_map) for document, stored in texts.items()}
+    maps = {
+        document: (SourceMap.from_stored(stored.source_map), SourceMap.from_stored(stored.place_map))
+        for document, stored in texts.items()
+    }
     spans: dict[int, TextSpan] = {}
     for number, (start, end) in ranges.items():
         document = hits[number].document.id
         if document in texts:
-            spans[number] = _slice_text(texts[document].text, start, end, hits[number], maps[document])
+            spans[number] = _slice_text(texts[document].text, start, end, hits[number], *maps[document])
     return spans
 
 
-def _slice_text(text: str, start: int, end: int, hit: Hit, source_map: SourceMap | None) -> TextSpan:
+def _slice_text(
+    text: str, start: int, end: int, hit: Hit, source_map: SourceMap | None, place_map: SourceMap | None
+) -> TextSpan:
     """Return the text of a range. A range that begins inside a table begins with a whole row, and repeats the head."""
     chunk = hit.chunk
     if start == chunk.start:
@@ -123,7 +128,7 @@ def _slice_text(text: str, start: int, end: int, hit: Hit, source_map: SourceMap
         start = find_row_start(text, start, chunk.start)
     content = text[start:end] if table_head is None else f"{table_head}\n{text[start:end]}"
     source_range = None if source_map is None else source_map.find_range(start, end)
-    return TextSpan(content, start, end, table_head, source_range)
+    return TextSpan(content, start, end, table_head, source_range, find_place(place_map, start, end))
 
 
 def _build_candidate_ids(expansion: Expansion, hit: Hit) -> list[UUID]:

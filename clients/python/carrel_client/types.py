@@ -64,6 +64,19 @@ class ResultDocument(TypedDict):
     metadata: dict[str, Any]
 
 
+class ResultLocator(TypedDict, total=False):
+    """Place of a text in its file: first and last page, line or row, and the web address of the document."""
+
+    page: int
+    page_end: int
+    slide: int
+    lines: list[int]
+    sheet: str
+    rows: list[int]
+    section_path: list[str]
+    url: str
+
+
 class Duplicate(TypedDict):
     """Chunk with the text of a result that represents it, if the search sets ``collapse``."""
 
@@ -102,6 +115,7 @@ class Result(TypedDict):
     metadata: dict[str, Any]
     flags: list[str]
     citation: str
+    locator: ResultLocator
     source_start: NotRequired[int]
     source_end: NotRequired[int]
     duplicates: NotRequired[list[Duplicate]]

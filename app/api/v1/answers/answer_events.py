@@ -88,7 +88,7 @@ class AnswerCitationOut(BaseModel):
         description="Numbers of the sources in this document that support the answer.", examples=[[1]]
     )
     citation: str = Field(
-        description="Citation for people: the name of the document with pages or slides.",
+        description="Citation for people: name of the document or address of the web page, with pages, slides or rows.",
         examples=["handbook.pdf, p. 4"],
     )
     method: Literal["model", "overlap"] = Field(

@@ -11,6 +11,7 @@ from pydantic import Field
 from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentReader, encode_cursor
 from app.api.http import example_values
 from app.api.http.include_schemas import IncludedOut, to_included_fields
+from app.api.http.locator_schema import LocatorOut, to_locator_out
 from app.api.http.path_parameters import ChunkPath, DocumentPath, KnowledgeBasePath
 from app.api.http.warning_schema import to_warnings_out
 from app.api.v1.documents.chunk_includes import IncludeNames, IncludeWarningsOut
@@ -27,6 +28,7 @@ from app.db.models.tenant_data import ChunkRow, DocumentRow
 from app.documents import types
 from app.documents.content.offsets import OffsetConverter
 from app.documents.content.service import ChunkView
+from app.documents.locator import Locator, build_locator
 from app.documents.types import ChunkNotFound
 from app.graph.includes.service import ChunkIncludes
 from app.ids import decode_id, encode_id
@@ -71,6 +73,9 @@ class ChunkOut(IncludedOut):
     slide: int | None = Field(description="Slide, from 1; null if the format has no slides.", examples=[None])
     section_titles: list[str] = Field(
         description="Headings above the chunk, outermost first.", examples=[["Leave", "Parental leave"]]
+    )
+    locator: LocatorOut = Field(
+        description="Place of the chunk in its file.", examples=[{"page": 4, "page_end": 4, "section_path": ["Leave"]}]
     )
     node_path: list[str] = Field(
         description="Ids of the nodes from the root of the document tree to the smallest node that contains the chunk.",
@@ -167,6 +172,7 @@ def to_chunk_fields(
         "page_end": chunk.page_end,
         "slide": chunk.slide,
         "section_titles": chunk.section_titles,
+        "locator": to_locator_out(_build_locator(chunk, document)),
         "node_path": encode_node_path(document.id, chunk.version, chunk.node_path),
         "depth": len(chunk.node_path),
         "image": to_image_out(encode_id("kb", document.kb_id), document.id, chunk.image_ordinal, chunk.media_type),
@@ -174,6 +180,18 @@ def to_chunk_fields(
         **to_provided_graph_fields(chunk.provided_graph),
         **to_included_fields({} if included is None else included.select(chunk)),
     }
+
+
+def _build_locator(chunk: ChunkRow, document: DocumentRow) -> Locator:
+    place = None if chunk.place_start is None or chunk.place_end is None else (chunk.place_start, chunk.place_end)
+    return build_locator(
+        media_type=document.media_type,
+        source_uri=document.source_uri,
+        pages=(chunk.page, chunk.page_end),
+        slide=chunk.slide,
+        place=place,
+        section_titles=chunk.section_titles,
+    )
 
 
 def to_chunk_detail_fields(view: ChunkView) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from app.api.http import example_values
 from app.api.http.include_schemas import IncludedOut
+from app.api.http.locator_schema import LocatorOut
 from app.api.http.warning_schema import WarningOut
 from app.api.v1.documents.images import ImageOut
 from app.api.v1.schemas import SourceEnd, SourceStart, Time
@@ -164,7 +165,11 @@ class SearchResultOut(IncludedOut):
         examples=[[]],
     )
     citation: str = Field(
-        description="Citation for people: the name of the document with page or slide.", examples=["handbook.pdf, p. 4"]
+        description="Citation for people: name of the document or address of the web page, with page, slide or rows.",
+        examples=["handbook.pdf, p. 4"],
+    )
+    locator: LocatorOut = Field(
+        description="Place of the text in its file.", examples=[{"page": 4, "page_end": 4, "section_path": ["Leave"]}]
     )
     duplicates: list[DuplicateOut] | None = Field(
         None,

@@ -7,6 +7,7 @@ from fastapi import Response
 
 from app.api.http.include_schemas import to_included_fields
 from app.api.http.large_responses import create_hits_response
+from app.api.http.locator_schema import to_locator_out
 from app.api.http.warning_schema import to_warnings_out
 from app.api.v1.documents.chunks import encode_node_path
 from app.api.v1.documents.images import to_image_out
@@ -80,6 +81,7 @@ def to_result_out(hit: Hit) -> SearchResultOut:
         metadata=chunk.attributes,
         flags=chunk.flags,
         citation=hit.citation,
+        locator=to_locator_out(hit.locator),
         duplicates=_to_duplicates_out(hit),
         duplicate_count=None if hit.duplicates is None else len(hit.duplicates),
         vector=None if hit.vector is None else list(hit.vector),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.places import number_rows
 from app.ingestion.parsers.toolkit.read_text import read_text
 from app.ingestion.parsers.toolkit.rows import add_rows
 from app.ingestion.types import ParsedDocument, TextTooLong
@@ -48,7 +49,8 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     declaration = _DELIMITER_DECLARATION.match(text)
     delimiter = declaration[1] if declaration else _detect_delimiter(text[:SAMPLE_CHARACTERS])
     try:
-        add_rows(_read_rows(text[declaration.end() :] if declaration else text, delimiter), blocks)
+        rows = _read_rows(text[declaration.end() :] if declaration else text, delimiter)
+        add_rows(number_rows(rows), blocks)
     except csv.Error as exc:  # without ``strict``, the reader raises no other error
         raise TextTooLong("A field has too many characters; shorten it.", limit=options.max_characters) from exc
     return ParsedDocument(blocks.blocks, warnings=list(decoded.warnings))

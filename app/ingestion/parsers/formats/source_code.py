@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from app.ingestion.parsers import ParseOptions
 from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.places import locate_code_lines
 from app.ingestion.parsers.toolkit.read_text import read_text
 from app.ingestion.types import BlockKind, ParsedDocument
 
@@ -26,8 +28,13 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     """
     decoded = read_text(path, options)
     blocks = BlockList(options)
+    position, line = 0, 1
     for piece in _iter_definitions(decoded.text.rstrip()):
-        blocks.add(BlockKind.CODE, piece)
+        start = decoded.text.index(piece, position)
+        line += decoded.text.count("\n", position, start)
+        blank_lines = piece[: len(piece) - len(piece.lstrip())].count("\n")
+        blocks.add(BlockKind.CODE, piece, locate_places=partial(locate_code_lines, first=line + blank_lines))
+        position, line = start + len(piece), line + piece.count("\n")
     return ParsedDocument(blocks.blocks, warnings=decoded.warnings)
 
 

@@ -18,6 +18,7 @@ from app.ingestion.parsers.formats.workbooks.xlsx_source import XlsxSource, scan
 from app.ingestion.parsers.formats.workbooks.xlsx_workbook import drop_unknown_sheets
 from app.ingestion.parsers.toolkit.archives import check_archive
 from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.places import number_rows
 from app.ingestion.parsers.toolkit.rows import add_rows
 from app.ingestion.types import BlockKind, CorruptFile, EncryptedFile, ParsedDocument
 from app.warnings import WarningCode
@@ -133,7 +134,7 @@ def _add_sheet(
     sheet: CalamineSheet, source: XlsxSource | XlsWorkbook, index: int, blocks: BlockList, unread: UnreadParts
 ) -> None:
     cells, lines = source.read_sheet(index, unread)
-    rows = iter_text_rows(sheet, cells)
+    rows = number_rows(iter_text_rows(sheet, cells))
     first = next(filter(any, rows), None)
     if first is not None:
         blocks.add(BlockKind.HEADING, sheet.name, level=1, sheet=index + 1)

@@ -23,6 +23,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     Raises CorruptFile if the file is binary, TextTooLong if it has more characters than the limit allows.
     """
     (decoded, source), blocks = read_source_text(path, options), BlockList(options)
+    blocks.number_lines(source.source)
     for start, end in _list_paragraphs(decoded.text):
         for first, last, level in _split_headings(decoded.text, start, end):
             locate = partial(locate_copy, source=source, start=first, end=last)

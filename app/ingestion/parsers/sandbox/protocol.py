@@ -99,9 +99,9 @@ def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[b
     characters = 0
     for block in document.blocks:
         fields = [block.kind.value, block.text, block.level, block.page, block.slide, block.sheet]
-        source_numbers = [] if block.source_map is None else [list(block.source_map.numbers)]
-        batch.append([*fields, block.image_index, _encode_layout(block.line_layout), *source_numbers])
-        characters += sum(map(len, source_numbers))
+        maps = [[] if item is None else list(item.numbers) for item in (block.source_map, block.place_map)]
+        batch.append([*fields, block.image_index, _encode_layout(block.line_layout), *maps])
+        characters += sum(map(len, maps))
         characters += len(block.text) + BATCH_CHARACTERS // 1024
         characters += 0 if block.line_layout is None else len(block.line_layout.lines)
         if characters >= BATCH_CHARACTERS:
@@ -185,7 +185,7 @@ class ResponseDecoder:
         return True
 
     def _decode_block(self, fields: Any) -> Block:
-        name, text, level, page, slide, sheet, image, line_boxes, *source_numbers = fields
+        name, text, level, page, slide, sheet, image, line_boxes, source, places = fields
         kind = _KINDS[name]
         if not _check_text(text) or "\0" in text or not 0 <= level <= 9:
             raise ValueError(kind)
@@ -205,7 +205,8 @@ class ResponseDecoder:
             _check_count(sheet),
             image_index,
             line_layout,
-            _decode_source_map(*source_numbers, characters=len(text)) if source_numbers else None,
+            _decode_source_map(source, characters=len(text)) if source else None,
+            _decode_source_map(places, characters=len(text)) if places else None,
         )
         self._remaining_nodes -= block.node_count
         if self._remaining_nodes < 0:

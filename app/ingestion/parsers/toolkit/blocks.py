@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from app.documents.source_map import MAX_BLOCK_SEGMENTS, MAX_SEGMENTS, SourceMap, SourceSegment
 from app.ingestion.parsers import ParseOptions
+from app.ingestion.parsers.toolkit.places import LineNumbers
 from app.ingestion.parsers.toolkit.source_alignment import limit_segments
 from app.ingestion.parsers.toolkit.text_cleanup import clean_code, clean_line, clean_text
 from app.ingestion.types import MAX_NODES, Block, BlockKind, TextTooLong, TooManyNodes, TooManyPages
@@ -43,6 +44,15 @@ class BlockList:
         self._max_characters = options.max_characters
         self._characters = 0
         self._segments = 0
+        self._lines: LineNumbers | None = None
+
+    def number_lines(self, source: str) -> None:
+        """Number the lines of a file, so that blocks with positions get their lines.
+
+        Args:
+            source: Decoded text of the file.
+        """
+        self._lines = LineNumbers(source)
 
     def add(
         self,
@@ -54,6 +64,7 @@ class BlockList:
         slide: int | None = None,
         sheet: int | None = None,
         locate: Callable[[str], Sequence[SourceSegment]] | None = None,
+        locate_places: Callable[[str], Sequence[SourceSegment]] | None = None,
     ) -> None:
         """Clean a text and append it as a block. An empty text is left out.
 
@@ -65,14 +76,21 @@ class BlockList:
             slide: Slide number from 1.
             sheet: Sheet number from 1.
             locate: Function that returns the positions of the clean text in the file; None if they are not known.
+            locate_places: Function that returns the lines or rows of the clean text; None to number the lines of
+                the positions.
 
         Raises:
             TextTooLong: The document has more characters or nodes than the limits allow.
         """
         text = _CLEANERS.get(kind, clean_text)(text)
         if text:
-            source_map = None if locate is None else self._build_source_map(locate(text))
-            self.append(Block(kind, text, level, page, slide, sheet, source_map=source_map))
+            segments = None if locate is None else locate(text)
+            places = None if locate_places is None else locate_places(text)
+            if segments is not None and self._lines is not None:
+                places = self._lines.locate(segments)
+            source_map = self._build_source_map(segments) if segments else None
+            place_map = self._build_source_map(places) if places else None
+            self.append(Block(kind, text, level, page, slide, sheet, source_map=source_map, place_map=place_map))
 
     def _build_source_map(self, segments: Sequence[SourceSegment]) -> SourceMap:
         """Return the positions of a block. Above the limits, neighbours share a position."""

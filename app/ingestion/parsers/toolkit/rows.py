@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain, groupby, islice
 
 from app.ingestion.parsers.toolkit.blocks import BlockList
+from app.ingestion.parsers.toolkit.places import get_row_number, locate_rows
 from app.ingestion.parsers.toolkit.tables import format_markdown_table
 from app.ingestion.parsers.toolkit.text_cleanup import clean_line
 from app.ingestion.types import BlockKind
@@ -96,7 +98,9 @@ def _add_region(
         blocks.add(BlockKind.PARAGRAPH, _format_table([header]), sheet=sheet)
     elif order:
         for row in rows:
-            blocks.add(BlockKind.RECORD, _format_record(header, row, order), sheet=sheet)
+            number = get_row_number(row)
+            text = _format_record(header, row, order)
+            blocks.add(BlockKind.RECORD, text, sheet=sheet, locate_places=partial(locate_rows, numbers=[number]))
     else:
         _add_tables(rows, blocks, header, caption, sheet=sheet)
     return header, []
@@ -282,8 +286,17 @@ def _add_table(rows: list[Row], blocks: BlockList, header: Row, caption: Sequenc
     while end > 1 and _is_note(rows[end - 1]):
         end -= 1
     notes = [clean_line(cell) for row in rows[end:] for cell in row if cell]
-    lines = [*map(clean_line, caption), _format_table([*([header] if header else []), *rows[:end]]), *notes]
-    blocks.add(BlockKind.TABLE, "\n".join(lines), sheet=sheet)
+    table = _format_table([*([header] if header else []), *rows[:end]])
+    lines = [*map(clean_line, caption), table, *notes]
+    numbers = [None for _ in caption] + _number_lines(table, header, rows[:end]) + [*map(get_row_number, rows[end:])]
+    blocks.add(BlockKind.TABLE, "\n".join(lines), sheet=sheet, locate_places=partial(locate_rows, numbers=numbers))
+
+
+def _number_lines(table: str, header: Row, rows: Sequence[Row]) -> list[int | None]:
+    """Return the number of the row for each line of a table; None for the header and the rule below it."""
+    numbers = [None for _ in range(bool(header))] + [get_row_number(row) for row in rows]
+    has_rule = table.count("\n") == len(numbers)
+    return [*numbers[:1], None, *numbers[1:]] if has_rule else numbers
 
 
 def _is_note(row: Row) -> bool:

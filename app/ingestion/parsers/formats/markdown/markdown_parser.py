@@ -33,6 +33,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
     decoded = decode_text(path.read_bytes(), encoding=options.encoding)
     front_matter, text = split_front_matter(decoded.text.replace("\r\n", "\n"))
     blocks = BlockList(options)
+    blocks.number_lines(decoded.text)
     front_matter_range = SourceSegment(0, 0, 0, _find_start(decoded.text, text))
     blocks.add(
         BlockKind.PARAGRAPH,

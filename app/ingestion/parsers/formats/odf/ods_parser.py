@@ -4,7 +4,7 @@ import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import IO
 
@@ -19,6 +19,7 @@ from app.ingestion.parsers.formats.odf.paragraphs import SHAPES
 from app.ingestion.parsers.formats.odf.styles import OdfStyles
 from app.ingestion.parsers.toolkit.blocks import BlockList
 from app.ingestion.parsers.toolkit.image_list import ImageList
+from app.ingestion.parsers.toolkit.places import NumberedRow
 from app.ingestion.parsers.toolkit.rows import add_rows
 from app.ingestion.parsers.toolkit.safe_xml import Element
 from app.ingestion.parsers.toolkit.tables import MAX_CELLS
@@ -141,7 +142,7 @@ class _SheetReader:
         following, self._following = self._following, []
         add_items(following, blocks, images, self._package, self.content.unread)
 
-    def _iter_rows(self) -> Iterator[list[str]]:
+    def _iter_rows(self) -> Iterator[NumberedRow]:
         """Yield the texts of the rows of a sheet until its end. Repeated rows without text are one row."""
         depth, cell_count = 1, 0
         grid = _MergedCells()
@@ -157,11 +158,12 @@ class _SheetReader:
             elif event == "end" and depth == 1 and name == "table:table-row":
                 row = self._read_row(element, grid)
                 repeated = get_count(element, "table:number-rows-repeated", _MAX_ROWS)
+                first = grid.row + 1
                 grid.row += repeated
                 cell_count += (len(row) + 1) * (repeated if row else 1)
                 if cell_count > MAX_CELLS:
                     raise TextTooLong(f"A sheet has more than {MAX_CELLS:,} cells; split it.", limit=MAX_CELLS)
-                yield from repeat(row, repeated if row else 1)
+                yield from (NumberedRow(row, first + offset) for offset in range(repeated if row else 1))
                 _remove_element(element)
 
     def _read_row(self, row: Element, grid: "_MergedCells") -> list[str]:
