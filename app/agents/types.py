@@ -27,7 +27,8 @@ class BindingSettings(PromptSettings):
     results, and ``max_top_k`` the maximum. A search reads the newest ``max_messages`` of a conversation. Each item of
     ``transformers`` is ``{"name", "options"}``. With ``route_top_n`` a search selects that number of knowledge bases
     for each embedding model, otherwise all knowledge bases of the binding. A configured reranker is used unless
-    ``rerank`` is false.
+    ``rerank`` is false. ``combine`` says how several queries count. With ``collapse``, identical texts of one knowledge
+    base become one passage.
     """
 
     session_scope: bool = False
@@ -45,6 +46,8 @@ class BindingSettings(PromptSettings):
     route_top_n: int | None = None
     rerank: bool | None = None
     max_snippet_chars: int | None = None
+    combine: Literal["best", "sum"] | None = None
+    collapse: bool = False
 
 
 @dataclass(frozen=True, slots=True)

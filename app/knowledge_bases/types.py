@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from app.db.models.base import SYSTEM_TENANT
@@ -96,7 +96,8 @@ class Retrieval(PromptSettings):
     """Defaults of searches in a knowledge base.
 
     Each of ``transformers`` is ``{"name", "options"}``. None leaves the choice to the search. With ``conversation``,
-    the messages before the last question are used. ``rewrite_prompt`` is used by transformers that call a chat model,
+    the messages before the last question are used. ``combine`` says how several queries count; None leaves it to the
+    strategy. ``rewrite_prompt`` is used by transformers that call a chat model,
     ``answer_prompt`` by answers.
     """
 
@@ -105,6 +106,7 @@ class Retrieval(PromptSettings):
     strategy_options: Mapping[str, Any] = field(default_factory=dict)
     transformers: Sequence[Mapping[str, Any]] | None = None
     conversation: bool = True
+    combine: Literal["best", "sum"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,7 @@ class ExplainedIndex:
         transformers: Names of the transformers that made the queries, in their order.
         prompts: Prompts that an administrator wrote and these transformers used.
         uses_conversation: Whether the messages before the last question were used.
+        combine: How the scores for several queries count; None for the default of the strategy.
     """
 
     knowledge_base: str
@@ -91,6 +92,7 @@ class ExplainedIndex:
     transformers: Sequence[str] = ()
     prompts: Mapping[PromptName, ActivePrompt] = field(default_factory=dict)
     uses_conversation: bool = True
+    combine: Literal["best", "sum"] | None = None
 
 
 @dataclass(frozen=True, slots=True)

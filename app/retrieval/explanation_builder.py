@@ -78,6 +78,7 @@ def _explain_target(
         transformers=[step.transformer.name for step in (*plan.transformer_steps, *own_steps)],
         prompts={**plan.collect_used_prompts(), **own_prompts},
         uses_conversation=item.plan.uses_conversation,
+        combine=item.plan.combine,
     )
 
 

@@ -29,7 +29,7 @@ from app.retrieval.strategies.strategy import (
     collect_index_refs,
     collect_score_thresholds,
 )
-from app.retrieval.types import Hit, Query, SearchRequest
+from app.retrieval.types import Combination, Hit, Query, SearchRequest
 from app.warnings import ServiceWarning, WarningCode
 
 logger = get_logger(__name__)
@@ -56,12 +56,14 @@ class SearchPart:
         options: Options of the strategy.
         queries: Queries of the part.
         targets: Knowledge bases of the part, at least one.
+        combine: How the scores of a chunk for several queries count; None for the default of the strategy.
     """
 
     strategy: Strategy[Any]
     options: BaseModel
     queries: Sequence[Query]
     targets: Sequence[SearchTarget]
+    combine: Combination | None = None
 
     @property
     def names(self) -> str:
@@ -70,7 +72,7 @@ class SearchPart:
 
 
 def build_parts(planned: Sequence[PlannedQueries]) -> list[SearchPart]:
-    """Group knowledge bases with the same strategy, options and queries, so that one ranking compares them.
+    """Group knowledge bases with the same plan and queries, so that one ranking compares them.
 
     Args:
         planned: Queries and plan of each knowledge base.
@@ -81,7 +83,7 @@ def build_parts(planned: Sequence[PlannedQueries]) -> list[SearchPart]:
     groups: dict[Hashable, list[PlannedQueries]] = {}
     for item in planned:
         queries = tuple(_get_query_key(query) for query in item.queries)
-        key = (item.plan.strategy.name, item.plan.options.model_dump_json(), queries)
+        key = (item.plan.strategy.name, item.plan.options.model_dump_json(), queries, item.plan.combine)
         groups.setdefault(key, []).append(item)
     return [
         SearchPart(
@@ -89,6 +91,7 @@ def build_parts(planned: Sequence[PlannedQueries]) -> list[SearchPart]:
             items[0].plan.options,
             items[0].queries,
             sorted((target for item in items for target in item.plan.targets), key=lambda target: target.kb.is_shared),
+            items[0].plan.combine,
         )
         for items in groups.values()
     ]
@@ -243,7 +246,7 @@ class PartSearcher:
             costs=self.costs,
         )
         context = SearchContext(
-            retriever, self.query_embedder, self.search_run, part.queries, part.targets, self.request.combine
+            retriever, self.query_embedder, self.search_run, part.queries, part.targets, part.combine
         )
         return await part.strategy.run(context, part.options)
 

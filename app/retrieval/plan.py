@@ -33,7 +33,7 @@ from app.retrieval.transformers import (
     resolve_stored_steps,
     resolve_strategy_steps,
 )
-from app.retrieval.types import Query, SearchRequest
+from app.retrieval.types import Combination, Query, SearchRequest
 from app.warnings import ServiceWarning, WarningCode
 
 QUERY_TRUNCATED = ServiceWarning(
@@ -82,6 +82,7 @@ class SearchPlan:
         source_steps: Requested transformers that run for each knowledge base, because their result depends on it.
         top_k: Number of hits to return.
         uses_conversation: Whether the messages before the last question are used.
+        combine: How the scores of a chunk for several queries count; None for the default of the strategy.
         prompts: Active prompts by name: a prompt of the request overrides the prompt of the knowledge base.
     """
 
@@ -95,6 +96,7 @@ class SearchPlan:
     top_k: int
     uses_conversation: bool
     prompts: Mapping[PromptName, ActivePrompt]
+    combine: Combination | None
 
     @classmethod
     def from_request(
@@ -148,6 +150,7 @@ class SearchPlan:
             top_k=settings.top_k if request.top_k is None else request.top_k,
             uses_conversation=uses_conversation,
             prompts={**prompts, **request.prompts},
+            combine=request.combine or settings.combine,
         )
 
     def select_queries(self, request: SearchRequest, queries: Sequence[Query]) -> list[Query]:

@@ -16,7 +16,7 @@ from app.retrieval.search_run import SearchRun
 from app.retrieval.strategies import parse_strategy_options
 from app.retrieval.strategies.strategy import SearchTarget, Strategy
 from app.retrieval.transformers import TransformerStep, merge_steps, resolve_stored_steps, resolve_strategy_steps
-from app.retrieval.types import SearchRequest
+from app.retrieval.types import Combination, SearchRequest
 from app.warnings import ServiceWarning, WarningCode
 
 
@@ -32,6 +32,7 @@ class SourcePlan:
         steps: Transformers that run on the common queries for this knowledge base.
         prompts: Active prompts by name: a prompt of the request overrides the prompt of the knowledge base.
         uses_conversation: Whether the common queries apply. If not, the last question is searched.
+        combine: How the scores of a chunk for several queries count; None for the default of the strategy.
     """
 
     name: str
@@ -41,6 +42,7 @@ class SourcePlan:
     steps: Sequence[TransformerStep] = ()
     prompts: Mapping[PromptName, ActivePrompt] = field(default_factory=dict)
     uses_conversation: bool = True
+    combine: Combination | None = None
 
     @property
     def languages(self) -> list[str]:
@@ -76,7 +78,9 @@ def create_source_plans(
     """
     if plan.has_source_settings:
         prompts = plan.prompts
-        common = SourcePlan("", route.targets, plan.strategy, plan.options, (), prompts, plan.uses_conversation)
+        common = SourcePlan(
+            "", route.targets, plan.strategy, plan.options, (), prompts, plan.uses_conversation, plan.combine
+        )
         return [common] if route.targets else []
     targets = {target.kb.row.id: target for target in route.targets}
     plans: list[SourcePlan] = []
@@ -149,4 +153,5 @@ def _create_source_plan(
     own = [step for step in steps if step.transformer.name != REFORMULATE or can_reformulate]
     prompts = {**settings.get_active_prompts(owner=view.row.name), **request.prompts}
     merged = merge_steps(own, fan_out_steps)
-    return SourcePlan(view.row.name, targets, strategy, options, merged, prompts, uses_conversation)
+    combine = request.combine or settings.combine
+    return SourcePlan(view.row.name, targets, strategy, options, merged, prompts, uses_conversation, combine)

@@ -118,7 +118,7 @@ class SearchRequest:
         return_vectors: Whether hits get their vectors.
         include: Names of the includes that hits get.
         repeat: Treatment of hits whose text is already in the messages of agents and tools.
-        combine: How the scores of a chunk for several queries count; None for the default of the strategy.
+        combine: How the scores of a chunk for several queries count; None uses the setting of the knowledge base.
         collapse: Whether identical texts of one knowledge base become one hit.
         max_text_characters: Number of characters after which the caller cuts the texts of hits; None for no limit.
         has_citation_prefix: Whether the caller puts the citation in brackets before each text, and cuts both together.

@@ -21,13 +21,13 @@ SETTINGS = {
     "transformers": [{"name": "keywords", "options": {"max_keywords": 4}}], "rewrite_prompt": "Say it in a word.",
     "answer_prompt": "Be brief.", "filter": {"kind": ["bird", "fish"]}, "top_k": 3, "max_top_k": 4,
     "score_threshold": 0.1, "max_messages": 6, "timeout_seconds": 2.5, "citations": "prefix", "max_snippet_chars": 300,
-    "rerank": False,
+    "rerank": False, "combine": "sum", "collapse": True,
 }  # fmt: skip
 DEFAULTS: dict[str, Any] = {
     "session_scope": False, "strategy": None, "strategy_options": {}, "transformers": None, "rewrite_prompt": None,
     "answer_prompt": None, "filter": None, "top_k": None, "max_top_k": None,
     "score_threshold": None, "max_messages": None, "timeout_seconds": None, "citations": "none",
-    "max_snippet_chars": None, "rerank": None,
+    "max_snippet_chars": None, "rerank": None, "combine": None, "collapse": False,
 }  # fmt: skip
 
 

@@ -256,3 +256,22 @@ def test_search_command_collapse_prints_sources_of_identical_passages(
     assert result["duplicate_count"] == 1
     table = carrel("search", "storks on the meadow", "--strategy", "lexical", "--collapse")
     assert f"[Also in: {result['duplicates'][0]['source']}]" in table
+
+
+@pytest.mark.capability("cli-upload-chat")
+def test_upload_with_chat_id_stores_documents_of_chat_of_user(
+    carrel: Callable[..., Any], tenant: Tenant, tmp_path: Path
+) -> None:
+    (tmp_path / "note.txt").write_text("The gull of this chat.")
+    chat = ["--chat-id", "c1"]
+    for options in (["--user-id", "u1", *chat], ["--user-id", "u2", *chat], chat):
+        for outcome in ("uploaded", "unchanged"):
+            assert outcomes(carrel("upload", str(tmp_path), *options, "--json")) == {"note.txt": outcome}
+    scopes = [{"user_id": "u1", "chat_id": "c1"}, {"user_id": "u2", "chat_id": "c1"}, {"chat_id": "c1"}]
+    found = []
+    for scope in scopes:
+        body = {"query": "the gull of this chat", "strategy": "lexical", "scope": scope}
+        results = tenant.admin.post("/v1/knowledge-bases/default/search", json=body).json()["results"]
+        found.append({result["document"]["id"] for result in results})
+    assert [len(ids) for ids in found] == [1, 1, 1]
+    assert len(set().union(*found)) == 3

@@ -36,6 +36,10 @@ def upload(
     ] = "",
     metadata: Annotated[str | None, typer.Option(help="Metadata of every document, as a JSON object.")] = None,
     user_id: Annotated[str | None, typer.Option(help="Store the documents for this user only.")] = None,
+    chat_id: Annotated[
+        str | None,
+        typer.Option(help="Store the documents for this chat only; with --user-id, for this chat of the user."),
+    ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=32, help="Number of uploads at the same time.")] = 4,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the documents are searchable.")] = True,
     watch: Annotated[
@@ -54,14 +58,16 @@ def upload(
 
     Example: carrel upload handbook.pdf --kb handbook --metadata '{"year": 2026}'
 
+    Example: carrel upload contract.pdf --user-id u42 --chat-id c7
+
     Example: carrel upload docs --include '*.md' --exclude 'drafts/*' --watch
     """
     with open_client(url, key) as client:
-        options = drop_unset(metadata=parse_json_object("--metadata", metadata) or None, user_id=user_id)
+        scope = drop_unset(user_id=user_id, chat_id=chat_id)
+        options = {**drop_unset(metadata=parse_json_object("--metadata", metadata) or None), **scope}
         selection = FileSelection(include or (), exclude or (), _list_extensions(client), prefix)
         files = selection.list_files(paths)
-        filters = drop_unset(user_id=user_id)
-        run = _UploadRun(client, kb, options, filters, concurrency, wait, Console(stderr=True, quiet=as_json))
+        run = _UploadRun(client, kb, options, scope, concurrency, wait, Console(stderr=True, quiet=as_json))
         try:
             outcomes = run.upload_files(files)
             if as_json:

@@ -107,7 +107,17 @@ class _AgentSettingsRequest(AliasedRequestModel):
         "the question. Null searches all.",
         examples=[2],
     )
-
+    combine: Literal["best", "sum"] | None = Field(
+        None,
+        description="How a passage counts that several queries found, as in a search; null for the setting of the "
+        "knowledge base.",
+        examples=["sum"],
+    )
+    collapse: bool | None = Field(
+        _DEFAULT_SETTINGS.collapse,
+        description="Merge passages with identical texts of one knowledge base.",
+        examples=[True],
+    )
     rerank: bool | None = Field(
         None,
         description="Reorder the best candidates with the configured reranker; null does so if one is configured.",
@@ -214,6 +224,13 @@ class AgentBindingOut(BaseModel):
     )
     route_top_n: int | None = Field(
         description="Number of the agent's knowledge bases to search; null for all.", examples=[2]
+    )
+    combine: Literal["best", "sum"] | None = Field(
+        description="How a passage counts that several queries found; null for the setting of the knowledge base.",
+        examples=["sum"],
+    )
+    collapse: bool = Field(
+        description="Whether passages with identical texts of one knowledge base are merged.", examples=[True]
     )
     rerank: bool | None = Field(
         description="Whether the reranker is used; null: if one is configured.", examples=[True]

@@ -1,7 +1,7 @@
 """Search settings of a knowledge base."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StringConstraints
 
@@ -37,6 +37,12 @@ class RetrievalSettingsRequest(AliasedRequestModel):
         description="Whether searches use the messages before the last question, by `reformulate`. `false` searches "
         "the last question as it is.",
         examples=[True],
+    )
+    combine: Literal["best", "sum"] | None = Field(
+        None,
+        description="How a result counts that several queries found, as in a search; null for the default of the "
+        "strategy.",
+        examples=["sum"],
     )
     rewrite_prompt: PromptText | None = Field(
         None,
@@ -83,6 +89,11 @@ class RetrievalSettingsUpdate(AliasedRequestModel):
         None,
         description="Whether searches use the messages before the last question; null sets the default, `true`.",
         examples=[True],
+    )
+    combine: Literal["best", "sum"] | None = Field(
+        None,
+        description="How a result counts that several queries found; null for the default of the strategy.",
+        examples=["sum"],
     )
     rewrite_prompt: PromptText | None = Field(
         None,
@@ -134,6 +145,12 @@ class RetrievalSettingsOut(BaseModel):
         description="Whether searches use the messages before the last question; left out if true.",
         examples=[False],
         exclude_if=lambda conversation: conversation,
+    )
+    combine: Literal["best", "sum"] | None = Field(
+        None,
+        description="How a result counts that several queries found; left out for the default of the strategy.",
+        examples=["sum"],
+        exclude_if=lambda combine: combine is None,
     )
     rewrite_prompt: str | None = Field(
         None,

@@ -71,6 +71,8 @@ def apply_binding(
         routing=request.routing if "routing" in provided else routing,
         scope=_open_session(request.scope, binding, session_id),
         rerank=request.rerank if settings.rerank is None or "rerank" in provided else settings.rerank,
+        combine=request.combine or settings.combine,
+        collapse=request.collapse if "collapse" in provided else settings.collapse,
         timeout_seconds=timeout_seconds or request.timeout_seconds,
         notices=[*request.notices, *notices],
     )

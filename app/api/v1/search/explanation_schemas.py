@@ -1,6 +1,6 @@
 """Schemas of the explanation of a search."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
@@ -93,11 +93,17 @@ class ExplainedIndexOut(BaseModel):
         description="Prompts of admins that these transformers used, by name.",
         examples=[{"rewrite": {"owner": example_values.KNOWLEDGE_BASE_NAME, "version": 2}}],
     )
-
     conversation: bool = Field(
         description="Whether messages before the last question count in this knowledge base: the switch "
         "`conversation`.",
         examples=[True],
+    )
+    combine: Literal["best", "sum"] | None = Field(
+        None,
+        description="How results that several queries found count in this knowledge base. Only present if the "
+        "request, the agent or the knowledge base sets it.",
+        examples=["sum"],
+        exclude_if=lambda combine: combine is None,
     )
 
 

@@ -196,8 +196,9 @@ class KnowledgeBaseSearchRequest(AliasedRequestModel):
     combine: Literal["best", "sum"] | None = Field(
         None,
         description="How a result counts that several queries found. `best`: with its best score for one query. "
-        "`sum`: with the sum of its scores, divided by the number of queries. Null for the default of the strategy: "
-        "`best` for `dense`, `sum` for the others. It also applies to queries that transformers add.",
+        "`sum`: with the sum of its scores, divided by the number of queries. Null for the setting "
+        "of the agent or the knowledge base, else the default of the strategy: `best` for `dense`, `sum` for the "
+        "others. It also applies to queries that transformers add.",
         examples=["sum"],
     )
     collapse: bool = Field(

@@ -128,6 +128,7 @@ def _build_explanation_out(explanation: Explanation, reformulation: Reformulatio
                 transformers=list(item.transformers),
                 prompts=_to_used_prompts_out(item.prompts),
                 conversation=item.uses_conversation,
+                combine=item.combine,
             )
             for item in explanation.indexes
         ],
