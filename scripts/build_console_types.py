@@ -13,9 +13,12 @@ TARGET = Path(__file__).parents[1] / "console/src/api/schema.d.ts"
 ROOTS = (
     "CallerOut",
     "CapabilitiesOut",
+    "ChunkDetailOut",
     "ChunkList",
     "DocumentDetailOut",
     "DocumentList",
+    "JobList",
+    "JobsRetriedOut",
     "KnowledgeBaseList",
     "Problem",
     "SearchOut",

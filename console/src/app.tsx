@@ -9,6 +9,7 @@ import { pathParts } from "./router";
 import { caller, getKey, hasKey, signOut } from "./session";
 import { DocumentScreen } from "./screens/document";
 import { DocumentsScreen } from "./screens/documents";
+import { JobsScreen } from "./screens/jobs";
 import { KnowledgeBasesScreen } from "./screens/knowledge_bases";
 import { NotFoundScreen } from "./screens/not_found";
 import { OverviewScreen } from "./screens/overview";
@@ -69,6 +70,7 @@ function Screen() {
   const [first, second, third, fourth, ...rest] = pathParts.value;
   if (first === undefined) return <OverviewScreen />;
   if (first === "search" && second === undefined) return <PlaygroundScreen />;
+  if (first === "jobs" && second === undefined) return <JobsScreen />;
   if (first === "knowledge-bases" && rest.length === 0) {
     if (second === undefined) return <KnowledgeBasesScreen />;
     if (third === undefined) return <DocumentsScreen knowledgeBase={second} />;

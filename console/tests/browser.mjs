@@ -49,7 +49,7 @@ async function inspect(page, name) {
   const seen = await page.evaluate(() => ({
     reports: window.policyReports.splice(0),
     ran: "pwned" in window,
-    elements: document.querySelectorAll("#app :is(img, iframe, script, object, embed, [onerror], [onload])").length,
+    elements: document.querySelectorAll("#app :is(img:not([src^=\"blob:\"]), iframe, script, object, embed, [onerror], [onload])").length,
     overflow: document.documentElement.scrollWidth > document.documentElement.clientWidth,
   }));
   report.reports.push(...seen.reports.map((text) => `${name}: ${text}`));

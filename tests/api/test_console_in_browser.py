@@ -69,6 +69,8 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
         "search": ("/search?q=free+cancellation+%3Cimg+src%3Dx+onerror%3Dpwned%3D1%3E&kb=default&top_k=4", ".hit"),
         "search-invalid": ("/search?q=x&strategy=%3Cb%3E", "[role=alert]"),
         "knowledge-base-missing": ("/knowledge-bases/%3Cb%3E", "[role=alert]"),
+        "jobs": ("/jobs", "tbody tr"),
+        "jobs-none": ("/jobs?state=postponed", ".state"),
         "nowhere": ("/knowledge-bases/a/b", "h1"),
     }
     keys = {"admin": tenant.key, "reader": reader["key"], "readerId": reader["id"]}

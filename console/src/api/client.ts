@@ -38,30 +38,46 @@ export function buildUrl(path: string, query: Query = {}): string {
 }
 
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<Reply<T>> {
+  const response = await send(path, options);
+  const text = await readBody(response.text(), options);
+  if (!response.ok) throw readProblem(response, text);
+  return { data: (text ? JSON.parse(text) : null) as T, text };
+}
+
+/** Request an image, which needs the key as every request does. */
+export async function requestImage(path: string, options: RequestOptions = {}): Promise<Blob> {
+  const response = await send(path, options);
+  if (!response.ok) throw readProblem(response, await readBody(response.text(), options));
+  return readBody(response.blob(), options);
+}
+
+async function send(path: string, options: RequestOptions): Promise<Response> {
   const key = getKey();
-  const headers: Record<string, string> = { Accept: "application/json" };
+  const headers: Record<string, string> = { Accept: "application/json, image/png" };
   if (key !== null) headers.Authorization = `Bearer ${key}`;
   if (options.body !== undefined) headers["Content-Type"] = "application/json";
-  let response: Response;
-  let text: string;
+  const reply = fetch(buildUrl(path, options.query), {
+    method: options.method ?? "GET",
+    headers,
+    body: options.body,
+    signal: options.signal,
+    credentials: "omit",
+    referrerPolicy: "no-referrer",
+  });
+  const response = await readBody(reply, options);
+  // A reply to an earlier key must not end the session of the present one.
+  if (response.status === 401 && key !== null && key === getKey()) signOut("rejected");
+  return response;
+}
+
+/** Await a part of a reply; a broken connection becomes an `ApiError`, unless the screen gave up the request. */
+async function readBody<T>(part: Promise<T>, options: RequestOptions): Promise<T> {
   try {
-    response = await fetch(buildUrl(path, options.query), {
-      method: options.method ?? "GET",
-      headers,
-      body: options.body,
-      signal: options.signal,
-      credentials: "omit",
-      referrerPolicy: "no-referrer",
-    });
-    text = await response.text();
+    return await part;
   } catch (error) {
     if (options.signal?.aborted) throw error;
     throw new ApiError(0, "unreachable", String(error), null);
   }
-  // A reply to an earlier key must not end the session of the present one.
-  if (response.status === 401 && key !== null && key === getKey()) signOut("rejected");
-  if (!response.ok) throw readProblem(response, text);
-  return { data: (text ? JSON.parse(text) : null) as T, text };
 }
 
 function readProblem(response: Response, text: string): ApiError {

@@ -47,6 +47,38 @@ export interface CapabilitiesOut {
   limits: Record<string, number>;
 }
 
+export interface ChunkDetailOut {
+  warnings?: WarningOut[];
+  boxes: LineBoxOut[];
+  page_sizes: PageSizeOut[];
+  entities?: IncludedEntityOut[] | null;
+  parent_summaries?: SectionSummaryOut[] | null;
+  keywords?: KeywordOut[] | null;
+  id: string;
+  chunk_index: number;
+  total_chunks: number;
+  text: string;
+  table_head: string | null;
+  start: number;
+  end: number;
+  source_start?: number | null;
+  source_end?: number | null;
+  tokens: number;
+  page: number | null;
+  page_end: number | null;
+  slide: number | null;
+  section_titles: string[];
+  locator: LocatorOut;
+  node_path: string[];
+  depth: number;
+  image: ImageOut | null;
+  metadata: Record<string, unknown>;
+  provided_entities?: ProvidedEntityOut[] | null;
+  provided_relations?: ProvidedRelationOut[] | null;
+  previous_chunk_id: string | null;
+  next_chunk_id: string | null;
+}
+
 export interface ChunkList {
   warnings?: WarningOut[];
   items: ChunkOut[];
@@ -71,6 +103,7 @@ export interface ChunkOut {
   page_end: number | null;
   slide: number | null;
   section_titles: string[];
+  locator: LocatorOut;
   node_path: string[];
   depth: number;
   image: ImageOut | null;
@@ -147,7 +180,7 @@ export interface DocumentEnrichmentOut {
   sections_done: number;
   calls: number;
   tokens: number;
-  waiting_for: "chat_model" | null;
+  waiting_for: "chat_model" | "embedding_endpoint" | "rate_limit" | null;
   warnings: WarningOut[];
   updated_at: string;
 }
@@ -189,6 +222,13 @@ export interface DocumentTreeOut {
   document: string;
   version: number | null;
   root: TreeNodeOut | null;
+}
+
+export interface DuplicateOut {
+  document_id: string;
+  chunk_id: string;
+  chunk_index: number;
+  source: string;
 }
 
 export interface EmbeddingModelOut {
@@ -317,6 +357,38 @@ export interface JobCountsOut {
   failed_24h: number;
 }
 
+export interface JobErrorOut {
+  code: string;
+  message: string | null;
+}
+
+export interface JobList {
+  items: JobOut[];
+  next_cursor?: string | null;
+}
+
+export interface JobOut {
+  id: string;
+  tenant: string;
+  kind: string;
+  state: "waiting" | "postponed" | "scheduled" | "running" | "failed";
+  waiting_for: "worker" | "tenant_limit" | "rate_limit" | "embedding_endpoint" | "vision_endpoint" | "object_store" | "retry" | null;
+  stage: string | null;
+  document: string | null;
+  knowledge_base: string | null;
+  attempts: number;
+  max_attempts: number | null;
+  error: JobErrorOut | null;
+  created_at: string;
+  age_seconds: number;
+  due_at: string;
+}
+
+export interface JobsRetriedOut {
+  retried: number;
+  has_more: boolean;
+}
+
 export interface KeyUsageOut {
   uploads: number;
   documents: number;
@@ -366,9 +438,34 @@ export interface KnowledgeBaseOut {
   updated_at: string;
 }
 
+export interface LineBoxOut {
+  page: number;
+  x0: number;
+  y0: number;
+  x1: number;
+  y1: number;
+}
+
+export interface LocatorOut {
+  page?: number | null;
+  page_end?: number | null;
+  slide?: number | null;
+  lines?: unknown[] | null;
+  sheet?: string | null;
+  rows?: unknown[] | null;
+  section_path?: string[];
+  url?: string | null;
+}
+
 export interface OcrOut {
   languages: string[];
   missing: string[];
+}
+
+export interface PageSizeOut {
+  page: number;
+  width: number;
+  height: number;
 }
 
 export interface ParserConfinementOut {
@@ -569,6 +666,9 @@ export interface SearchResultOut {
   metadata: Record<string, unknown>;
   flags: string[];
   citation: string;
+  locator: LocatorOut;
+  duplicates?: DuplicateOut[] | null;
+  duplicate_count?: number | null;
   vector?: number[] | null;
   ranks?: RetrieverRankOut[] | null;
   path_names?: string[] | null;

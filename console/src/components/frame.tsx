@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { t, type TextKey } from "../i18n";
 import { buildPath, location, pathParts } from "../router";
-import { caller, role, signOut, type Role } from "../session";
+import { canAdminister, caller, role, signOut, type Role } from "../session";
 import { Preferences } from "./preferences";
 
 const ROLE_NAMES: Record<Role, TextKey> = {
@@ -46,6 +46,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
             <NavLink parts={[]} label={t("nav.overview")} />
             <NavLink parts={["knowledge-bases"]} label={t("nav.knowledgeBases")} />
             <NavLink parts={["search"]} label={t("nav.search")} />
+            {canAdminister.value && <NavLink parts={["jobs"]} label={t("nav.jobs")} />}
             <li>
               <a href={buildPath(["docs"])} data-external>
                 {t("nav.reference")}

@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import type { DocumentOut, WarningOut } from "../api/schema";
 import { formatTime, t, type TextKey } from "../i18n";
 
-type Tone = "neutral" | "good" | "warn" | "bad";
+export type Tone = "neutral" | "good" | "warn" | "bad";
 
 export function Badge({ tone = "neutral", children }: { tone?: Tone; children: ComponentChildren }) {
   return <span class={`badge ${tone}`}>{children}</span>;

@@ -1,8 +1,9 @@
 // One document: facts, warnings, metadata and its chunks. Text of the document is only ever a text node.
-import type { ChunkList, ChunkOut, DocumentDetailOut } from "../api/schema";
+import type { ChunkDetailOut, ChunkList, ChunkOut, DocumentDetailOut } from "../api/schema";
 import { useResource } from "../api/resource";
 import { useTitle } from "../app";
 import { ScreenHead } from "../components/frame";
+import { ChunkPages } from "../components/page_image";
 import { Pages } from "../components/pages";
 import { Fact, Facts, Section, StatusBadge, Time, Warnings } from "../components/parts";
 import { EmptyState, Loaded } from "../components/states";
@@ -33,7 +34,7 @@ export function DocumentScreen({ knowledgeBase, documentId }: { knowledgeBase: s
         }
       />
       <Loaded resource={detail}>{(item) => <DocumentFacts item={item} />}</Loaded>
-      {detail.data && chosen && <ChosenChunk path={`${path}/chunks/${encodeURIComponent(chosen)}`} parts={parts} />}
+      {detail.data && chosen && <ChosenChunk path={path} chunkId={chosen} parts={parts} />}
       {detail.data && <ChunkSection path={path} parts={parts} chosen={chosen} />}
     </>
   );
@@ -93,8 +94,8 @@ function DocumentFacts({ item }: { item: DocumentDetailOut }) {
   );
 }
 
-function ChosenChunk({ path, parts }: { path: string; parts: string[] }) {
-  const chunk = useResource<ChunkOut>(path);
+function ChosenChunk({ path, chunkId, parts }: { path: string; chunkId: string; parts: string[] }) {
+  const chunk = useResource<ChunkDetailOut>(`${path}/chunks/${encodeURIComponent(chunkId)}`);
   const close = (
     <a class="button" href={buildPath(parts)}>
       {t("action.close")}
@@ -102,7 +103,20 @@ function ChosenChunk({ path, parts }: { path: string; parts: string[] }) {
   );
   return (
     <Section title={t("document.chosen")} actions={close}>
-      <Loaded resource={chunk}>{(item) => <Chunk item={item} parts={parts} isChosen />}</Loaded>
+      <Loaded resource={chunk}>
+        {(item) => (
+          <>
+            <Chunk item={item} parts={parts} isChosen />
+            <nav class="pages" aria-label={t("document.neighbours")}>
+              {item.previous_chunk_id && (
+                <a href={buildPath(parts, { chunk: item.previous_chunk_id })}>{t("document.previous")}</a>
+              )}
+              {item.next_chunk_id && <a href={buildPath(parts, { chunk: item.next_chunk_id })}>{t("document.next")}</a>}
+            </nav>
+            <ChunkPages path={path} chunk={item} />
+          </>
+        )}
+      </Loaded>
     </Section>
   );
 }

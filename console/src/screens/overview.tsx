@@ -6,6 +6,7 @@ import { formatRole, ScreenHead } from "../components/frame";
 import { Badge, DataTable, Fact, Facts, Figure, Section } from "../components/parts";
 import { Loaded } from "../components/states";
 import { formatAge, formatBytes, formatNumber, t, type TextKey } from "../i18n";
+import { buildPath } from "../router";
 import { caller, canAdminister, role } from "../session";
 import { UsageChart } from "../components/usage_chart";
 
@@ -27,9 +28,14 @@ export function OverviewScreen() {
 function QueueSection() {
   const status = useResource<StatusOut>("/v1/status");
   const reload = (
-    <button type="button" class="button" onClick={status.reload}>
-      {t("action.refresh")}
-    </button>
+    <div class="actions">
+      <a class="button" href={buildPath(["jobs"])}>
+        {t("overview.showJobs")}
+      </a>
+      <button type="button" class="button" onClick={status.reload}>
+        {t("action.refresh")}
+      </button>
+    </div>
   );
   return (
     <Section title={t("overview.queue")} actions={reload}>
