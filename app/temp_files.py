@@ -1,4 +1,4 @@
-"""Temporary folders for uploads, originals that are being parsed, and documents of archives."""
+"""Temporary folders for uploads, originals that are being parsed or drawn, and documents of archives."""
 
 import errno
 import fcntl
@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from app.errors import UnavailableError
 from app.settings.environment import find_temporary_directory
 
-Purpose = Literal["ingest", "upload", "import"]
+Purpose = Literal["ingest", "upload", "import", "render"]
 DIRECTORY_PREFIXES: tuple[str, ...] = tuple(f"carrel-{purpose}-" for purpose in get_args(Purpose))
 """Prefixes of the names, by which the folders of killed processes are found."""
 

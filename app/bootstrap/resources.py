@@ -29,6 +29,7 @@ from app.inference.rerank.factory import create_reranker
 from app.inference.vision import VisionModel
 from app.ingestion.chunkers.registry import load_chunkers
 from app.ingestion.injection_flags import detect_prompt_injection
+from app.ingestion.page_images.service import PageImageContext
 from app.ingestion.parsers.factory import create_preview_pool
 from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
 from app.ingestion.preview.service import PARSER_PROCESSES, PARSER_TIMEOUT_SECONDS, PreviewContext
@@ -72,6 +73,11 @@ def _build_index_settings(models: "_Models", sources: SourceClients) -> IndexSet
         extractor_versions=models.extractors.versions,
         chat_models=models.enrichment_models.models.keys(),
     )
+
+
+def _build_sql_view_address(settings: Settings, database_url: str) -> ConnectionAddress:
+    is_embedded = settings.database.url is None
+    return ConnectionAddress.from_settings(settings.sql_views, database_url, is_embedded=is_embedded)
 
 
 def _build_local_limits(settings: QuotaSettings) -> LocalLimits:
@@ -160,6 +166,16 @@ async def _open_webhook_sender(stack: AsyncExitStack, settings: Settings) -> Web
     return _close_later(stack, await asyncio.to_thread(WebhookSender.from_settings, settings.webhooks))
 
 
+def _open_page_image_context(stack: AsyncExitStack, settings: Settings) -> PageImageContext:
+    context = PageImageContext.from_limits(
+        memory_mb=settings.parser.max_memory_mb,
+        cpu_timeout_seconds=settings.parser.cpu_timeout_seconds,
+        timeout_seconds=settings.parser.timeout_seconds,
+    )
+    _close_later(stack, context.renderers)
+    return context
+
+
 def _open_transfer_slots(stack: AsyncExitStack, settings: Settings) -> TransferSlots:
     slots = TransferSlots.from_settings(settings.transfers)
     _close_later(stack, slots.readers)
@@ -210,6 +226,7 @@ class Resources:
     change_feed: DocumentChangeFeed
     index_settings: IndexSettings
     preview_context: PreviewContext
+    page_image_context: PageImageContext
     authenticator: Authenticator
     sign_in_audit: SignInAuditLog
     tenants: TenantService
@@ -294,6 +311,7 @@ class Resources:
                 change_feed=change_feed,
                 index_settings=index_settings,
                 preview_context=_create_preview_context(settings, models.embedders, models.vision),
+                page_image_context=_open_page_image_context(stack, settings),
                 authenticator=authenticator,
                 sign_in_audit=sign_in_audit,
                 tenants=_create_tenant_service(settings, control_plane, queue, authenticator, index_settings),
@@ -304,9 +322,7 @@ class Resources:
                 worker_exits=WorkerExitHistory(),
                 transfer_slots=_open_transfer_slots(stack, settings),
                 tree_slots=create_tree_slots(),
-                sql_view_address=ConnectionAddress.from_settings(
-                    settings.sql_views, database_url, is_embedded=settings.database.url is None
-                ),
+                sql_view_address=_build_sql_view_address(settings, database_url),
             )
 
     def list_open_circuits(self) -> list[str]:

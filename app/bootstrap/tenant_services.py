@@ -26,6 +26,7 @@ from app.files.service import FileService
 from app.graph.entities.correction_service import CorrectionService
 from app.graph.entities.service import EntityService
 from app.graph.includes.service import ChunkIncludeService
+from app.ingestion.page_images.service import PageImageService
 from app.ingestion.parsers.registry import list_plugin_types, load_installed_parsers
 from app.ingestion.preview.service import PreviewService
 from app.job_control.service import JobService
@@ -149,6 +150,12 @@ class TenantServices:
     def images(self) -> ImageService:
         """Service for images of documents."""
         return ImageService(self.db, self.knowledge_bases, self.resources.objects)
+
+    @cached_property
+    def page_images(self) -> PageImageService:
+        """Service for images of the pages of documents."""
+        resources = self.resources
+        return PageImageService(self.db, self.knowledge_bases, resources.objects, resources.page_image_context)
 
     @cached_property
     def uploads(self) -> UploadService:

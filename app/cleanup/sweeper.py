@@ -18,6 +18,7 @@ from app.db.models.base import SYSTEM_TENANT
 from app.db.models.control_plane_rows import ExpiredDocument
 from app.db.session import Database
 from app.documents.expiry import remove_expired_documents
+from app.documents.page_image_keys import parse_original_key
 from app.documents.types import PARSE_RESULT_SUFFIX
 from app.jobs.queue import JobQueue
 from app.logging import get_logger
@@ -38,6 +39,8 @@ RETRY_BATCH_SIZE = 200
 OBJECT_BATCH_SIZE = 500
 TENANT_PAGE_SIZE = 200
 MAX_TEMP_FILE_AGE = timedelta(days=1)
+# The age at which a cached page image is deleted. The next request draws the page again.
+MAX_PAGE_IMAGE_AGE = timedelta(days=7)
 TEMP_SWEEP_INTERVAL_SECONDS = 5.0
 
 
@@ -126,6 +129,7 @@ class Sweeper:
     async def delete_orphans(self) -> ObjectSweepResult:
         """Delete stored objects that no database row names, and abort incomplete uploads.
 
+        A page image is named by the row of its original. Page images older than ``MAX_PAGE_IMAGE_AGE`` are deleted too.
         Objects younger than ``orphan_age`` may belong to a running upload and stay. Objects of unknown tenants may
         belong to another database and stay as well.
 
@@ -147,14 +151,16 @@ class Sweeper:
                 if (owner := _parse_owner(stored_object.key)) and owner[0] in tenants
             ]
             unknown += len(batch) - len(owned_objects)
+            old_page_images = _list_old_page_images(owned_objects)
             for tenant_id, documents in _group_by_tenant(owned_objects, limit).items():
                 async with self.database.transaction(tenant_id) as session:
                     existing_keys = await SweepRepository(session, tenant_id).find_existing_keys(
                         set(documents.values())
                     )
-                for key in documents.keys() - existing_keys:
-                    await self.objects.delete(key)
-                    orphans += 1
+                for key in documents:
+                    if not _is_needed(key, existing_keys) or key in old_page_images:
+                        await self.objects.delete(key)
+                        orphans += 1
         for tenant_id in tenants:
             unfinished += await self.objects.abort_incomplete_uploads(f"{tenant_id}/", before=limit)
         result = ObjectSweepResult(listed, orphans, unfinished, unknown)
@@ -214,9 +220,19 @@ def _group_by_tenant(batch: Iterable[StoredObject], limit: datetime) -> dict[UUI
     return documents_by_tenant
 
 
+def _list_old_page_images(batch: Iterable[StoredObject]) -> set[str]:
+    limit = datetime.now(UTC) - MAX_PAGE_IMAGE_AGE
+    return {item.key for item in batch if item.modified < limit and parse_original_key(item.key) is not None}
+
+
+def _is_needed(key: str, existing_keys: Collection[str]) -> bool:
+    """Return whether a row names an object, or the original of a page image."""
+    return (parse_original_key(key) or key) in existing_keys
+
+
 def _parse_owner(key: str) -> tuple[UUID, UUID] | None:
     """Return tenant and document of an object key, or None if the key has another form."""
-    parts = key.removesuffix(PARSE_RESULT_SUFFIX).split("/")
+    parts = (parse_original_key(key) or key.removesuffix(PARSE_RESULT_SUFFIX)).split("/")
     if len(parts) != 3:
         return None
     with suppress(ValueError):

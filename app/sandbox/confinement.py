@@ -137,6 +137,19 @@ def confine(limits: SandboxLimits, *, parent: int) -> ConfinedProcess:
     return ConfinedProcess(Confinement(own_user, reason is None, version, tuple(missing)), path_resolver)
 
 
+def limit_cpu_time(seconds: int) -> None:
+    """Limit the processor time of the next request, and nothing after it.
+
+    Only the soft limit is set, so that the next request can raise it.
+
+    Args:
+        seconds: Processor time from now on until the kernel kills this process.
+    """
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    soft = int(used.ru_utime + used.ru_stime) + seconds + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+
+
 def die_with_parent(parent: int) -> None:
     """Make the kernel kill this process when its parent ends; exit if the parent has already ended."""
     prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -14,8 +14,8 @@ SECRET = "Quetzalcoatlus"
 PLACEHOLDER = re.compile(r"<([a-z_]+)>")
 # Parameters of paths. proofs/isolation/tenants.py creates an object for each.
 PATH_FIELDS = frozenset(
-    """kb document node chunk entity correction api_key tenant deletion n agent_id prompt number file vector_store_file
-    batch webhook delivery golden_set item evaluation job""".split()  # noqa: SIM905
+    """kb document node chunk entity correction api_key tenant deletion n page agent_id prompt number file
+    vector_store_file batch webhook delivery golden_set item evaluation job""".split()  # noqa: SIM905
 )
 # Fields of queries and bodies that do not refer to objects of a tenant. `after` and `before` of files and vector stores
 # use only the time inside an id, so the object need not exist.

@@ -25,8 +25,8 @@ SUBSTITUTE_FIELDS = {
     "promoted_chat": "user_id", "file": "document", "vector_store_file": "chunk", "batch": "file",
     "job": "deletion",
 }  # fmt: skip
-# Fields with only one possible value: the number of all test images, and the names and numbers of prompts.
-FIXED_FIELDS = {"n", "prompt", "number"}
+# Fields with only one possible value: the numbers of all test images and pages, and the names and numbers of prompts.
+FIXED_FIELDS = {"n", "page", "prompt", "number"}
 CHAT_FIELDS = {"chat_id", "promoted_chat"}
 
 

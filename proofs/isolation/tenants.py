@@ -10,12 +10,14 @@ import asyncpg
 import httpx2
 
 from app.db.models.base import SYSTEM_TENANT
+from app.documents.page_image_keys import format_image_key
 from app.ids import decode_id, encode_id, generate_id
 from harness.running_service import Service, Tenant
 
 Ids = Mapping[str, str]
-# A number that no other text contains.
+# Numbers that no other text contains.
 IMAGE_NUMBER = "1234567890"
+PAGE_NUMBER = "1234567891"
 PROMOTED_FIELDS = {"promoted_user", "promoted_chat"}
 
 
@@ -39,6 +41,7 @@ def invent_ids(form: str) -> dict[str, str]:
         "item": encode_id("item", generate_id()),
         "evaluation": encode_id("eval", generate_id()),
         "n": IMAGE_NUMBER,
+        "page": PAGE_NUMBER,
         "prompt": "rewrite",
         "number": "1",
         "tenant": encode_id("ten", generate_id()),
@@ -69,8 +72,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
         ids["document"] = _add_document(tenant, text, name, external_id=ids["external_id"], wanted=wanted, **scope)
     for state in wanted & {"building", "retired"}:
         asyncio.run(_add_generation(tenant, name, state))
-    if "n" in wanted:
-        asyncio.run(add_image(tenant, ids["document"]))
+    _add_images(tenant, ids, wanted)
     if wanted & {"node", "chunk"}:
         chunk = tenant.admin.get(f"/v1/knowledge-bases/{name}/documents/{ids['document']}/chunks").json()["items"][0]
         ids["node"], ids["chunk"] = chunk["node_path"][-1], chunk["id"]
@@ -92,6 +94,14 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     if "tenant" in wanted:
         ids["tenant"] = tenant.service.create_tenant("another").id
     return ids
+
+
+def _add_images(tenant: Tenant, ids: Ids, wanted: set[str]) -> None:
+    """Add an image and the image of a page to the document."""
+    if "n" in wanted:
+        asyncio.run(add_image(tenant, ids["document"]))
+    if "page" in wanted:
+        asyncio.run(_add_page_image(tenant, ids["document"]))
 
 
 def _add_entities(tenant: Tenant, name: str, ids: dict[str, str], wanted: set[str]) -> None:
@@ -203,6 +213,7 @@ ALL_FIELDS = (
     "deletion",
     "job",
     "n",
+    "page",
     "number",
     "file",
     "vector_store_file",
@@ -224,6 +235,21 @@ async def add_image(tenant: Tenant, document: str) -> None:
         owner, of, int(IMAGE_NUMBER), key,
     )  # fmt: skip
     await connection.close()
+
+
+async def _add_page_image(tenant: Tenant, document: str) -> None:
+    """Add a cached image of a page to a document, which counts as a PDF file from then on."""
+    connection = await asyncpg.connect(tenant.service.urls.owner)
+    original = await connection.fetchval(
+        "update document d set media_type = 'application/pdf' from document_object o"
+        " where d.id = $1 and o.document_id = d.id returning o.key",
+        decode_id("doc", document),
+    )
+    await connection.close()
+    key = format_image_key(original, page=int(PAGE_NUMBER), scale=1.0)
+    path = tenant.service.settings.server.data_dir / "objects" / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"page")
 
 
 async def _add_generation(tenant: Tenant, kb: str, state: str) -> None:

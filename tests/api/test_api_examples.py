@@ -30,6 +30,7 @@ EXPECTED_PROBLEMS = {
     "cancel_reindex": "reindex_not_found",
     "roll_back_reindex": "nothing_to_roll_back",
     "get_image": "image_not_found",
+    "get_page_image": "page_images_unsupported",  # the document of the examples is a text
     "put_chunk": "chunks_not_provided",  # the document of the examples is a text
     "delete_chunk": "chunks_not_provided",
     "run_enrichment": "enrichment_disabled",

@@ -87,6 +87,7 @@ NEEDED = {
     f"GET {DOCUMENT}/events": READER,
     f"GET {DOCUMENT}/content": READER,
     f"GET {DOCUMENT}/images/{{n}}": READER,
+    f"GET {DOCUMENT}/pages/{{page}}.png": READER,
     f"GET {DOCUMENT}/chunks": READER,
     f"GET {DOCUMENT}/chunks/{{chunk}}": READER,
     f"PUT {DOCUMENT}/chunks/{{chunk}}": WRITER,

@@ -14,6 +14,7 @@ from app.bootstrap import TenantServices
 from app.cleanup.sweeper import ObjectSweepResult, Sweeper, sweep_temp_files
 from app.db.models.control_plane_rows import ExpiredDocument
 from app.documents.batch_size import MAX_BATCH_CHUNKS
+from app.documents.page_image_keys import format_image_key
 from app.knowledge_bases.service import PURGE_JOB
 from app.worker.handlers import JobContext
 from tests.ingestion.workshop import Workshop, add_text, until
@@ -143,29 +144,41 @@ async def test_expiry_extended_at_last_moment_is_respected(workshop: Workshop, s
 
 async def test_orphaned_objects_only_are_removed(workshop: Workshop, sweeper: Sweeper, data_dir: Path) -> None:
     one, two = await workshop.new_tenant(), await workshop.new_tenant()
-    kept = set()
+    kept, page_images = set(), set()
     for services in (one, two):
         document = await add_text(services, "Kept.")
         [key] = await workshop.owner.fetchrow("select key from document_object where document_id = $1", document.id)
         put(data_dir, key, age=10 * HOUR)
         kept.add(key)
+        page_image = format_image_key(key, page=1, scale=1.0)
+        put(data_dir, page_image, age=10 * HOUR)
+        page_images.add(page_image)
+    kept |= page_images
     tenant = one.principal.tenant_id
-    [mine] = [key for key in kept if key.startswith(str(tenant))]
-    [theirs] = kept - {mine}
+    [mine] = [key for key in kept - page_images if key.startswith(str(tenant))]
+    [theirs] = kept - page_images - {mine}
     orphans = [
         f"{tenant}/{uuid4()}/{uuid4()}",
         f"{mine.rpartition('/')[0]}/{uuid4()}",  # an earlier version of an existing document
         f"{tenant}/{theirs.partition('/')[2]}",  # a row of another tenant does not protect it
+        format_image_key(f"{tenant}/{uuid4()}/{uuid4()}", page=1, scale=1.0),
+        format_image_key(f"{mine.rpartition('/')[0]}/{uuid4()}", page=1, scale=1.0),
+        format_image_key(f"{tenant}/{theirs.partition('/')[2]}", page=1, scale=1.0),
     ]
     for key in orphans:
         put(data_dir, key, age=2 * HOUR)
     young = f"{tenant}/{uuid4()}/{uuid4()}"
     put(data_dir, young, age=HOUR / 2)
+    old_page_image = format_image_key(mine, page=2, scale=1.0)
+    put(data_dir, old_page_image, age=timedelta(days=8))
+    orphans.append(old_page_image)
     unknown = {
         "readme",
         "backup/2026/11",
         f"{tenant}/logo",
         f"{tenant}/{uuid4()}/images/{uuid4()}",
+        f"{tenant}/{uuid4()}/pages/{uuid4().hex}.png",
+        f"{tenant}/{uuid4()}/pages",
         f"{tenant}/{str(uuid4()).upper()}/{uuid4()}",
         f"{tenant}/{uuid4().hex}/{uuid4()}",
         f"{uuid4()}/{uuid4()}/{uuid4()}",  # a tenant of another database
@@ -180,7 +193,7 @@ async def test_orphaned_objects_only_are_removed(workshop: Workshop, sweeper: Sw
         assert (data_dir / "objects" / key).exists()
         (data_dir / "objects" / key).unlink()
     assert await stored(workshop) == {*kept, young}
-    assert await sweeper.delete_orphans() == ObjectSweepResult(3, 0, 0, 0)
+    assert await sweeper.delete_orphans() == ObjectSweepResult(5, 0, 0, 0)
 
 
 async def test_expired_bookkeeping_rows_are_removed(workshop: Workshop, sweeper: Sweeper) -> None:

@@ -65,6 +65,9 @@ def test_client_upload_search_and_delete_succeeds(client: Client, tmp_path: Path
         assert len(list(client.documents.chunks("default", document["id"]))) == document["chunk_count"]
         assert client.documents.download("default", document["id"], tmp_path / "again.pdf") == HANDBOOK.stat().st_size
         assert (tmp_path / "again.pdf").read_bytes() == HANDBOOK.read_bytes()
+        assert client.documents.page_image("default", document["id"], 1, scale=0.5).startswith(b"\x89PNG")
+        with pytest.raises(NotFound, match="8 pages"):
+            client.documents.page_image("default", document["id"], 9)
         renamed = client.documents.update("default", document["id"], title="Staff handbook")
         assert renamed["title"] == "Staff handbook"
         deletion = client.documents.delete("default", document["id"])

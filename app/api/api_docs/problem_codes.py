@@ -31,6 +31,7 @@ PATH_PARAMETER_CODES = {
     "kb": "knowledge_base_not_found",
     "n": "image_not_found",
     "node": "node_not_found",
+    "page": "page_not_found",
     "number": "prompt_version_not_found",
     "tenant": "tenant_not_found",
     "vector_store_file": "document_not_found",
@@ -88,6 +89,10 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "get_enrichment": ("no_document_store",),
     "get_file_content": OBJECT_CODES,
     "get_image": OBJECT_CODES,
+    "get_page_image": (
+        "page_images_unsupported", "page_image_too_large", "page_image_failed", "page_image_timeout",
+        "too_many_page_images", "page_images_busy", "parser_unavailable", "temp_disk_full", *OBJECT_CODES,
+    ),
     "get_sql_view": ("sql_view_not_found",),
     "send_mcp_message": ("origin_not_allowed", "unsupported_media_type"),
     "import_archive": (

@@ -18,6 +18,7 @@ from app.api.v1.documents import (
     images,
     knowledge_base_chunks,
     nodes,
+    page_images,
     preview,
     uploads,
 )
@@ -59,6 +60,7 @@ _ROUTE_MODULES = (
     corrections,
     entities,
     images,
+    page_images,
     preview,
     usage,
     jobs,

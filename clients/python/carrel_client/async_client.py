@@ -524,6 +524,21 @@ class AsyncDocuments:
         reply = await self._client.get("knowledge-bases", knowledge_base, "documents", document, "graph")
         return cast(DocumentGraphReply, reply)
 
+    async def page_image(self, knowledge_base: str, document: str, page: int, *, scale: float = 1.0) -> bytes:
+        """Return a page of a PDF file as PNG.
+
+        Args:
+            knowledge_base: Name or ID of the knowledge base.
+            document: ID of the document.
+            page: Page number from 1.
+            scale: Pixels for each point of the page, 0.1 to 8.
+        """
+        path = build_path("knowledge-bases", knowledge_base, "documents", document, "pages", f"{page}.png")
+        reply = await self._client.reply(Request("GET", path, {"scale": str(scale)}))
+        if not reply.is_success:
+            http_requests.read_reply(reply)  # raises the error
+        return reply.content
+
     async def download(self, knowledge_base: str, document: str, target: Path | str) -> int:
         """Download the original of a document to a file and return the number of bytes.
 

@@ -108,7 +108,10 @@ class ChildNodeOut(BaseModel):
 
 
 class LineBoxOut(BaseModel):
-    """Position of a printed line on its page as it is displayed."""
+    """Position of a printed line on its page as it is displayed: rotated, and cut to its visible part.
+
+    Multiplied by `scale`, it is the position in the image of the page (`GET …/pages/{page}.png`).
+    """
 
     page: int = Field(description="Page, from 1.", examples=[4])
     x0: float = Field(description="Left edge, in points from the left edge of the page.", examples=[72.0])

@@ -24,7 +24,7 @@ from app.ingestion.types import (
     UnsupportedFormat,
 )
 from app.sandbox.channel import Channel
-from app.sandbox.confinement import ConfinedProcess, SandboxLimits
+from app.sandbox.confinement import ConfinedProcess, SandboxLimits, limit_cpu_time
 
 REPORT_INTERVAL_SECONDS = 0.25
 
@@ -52,7 +52,7 @@ def main() -> None:
     modules |= _import_plugins(setup["plugins"])
     channel.write(encode_message({"ready": True, "resident_mb": get_resident_mb()}))
     for request, descriptors in channel.iter_requests():
-        _limit_cpu_time(setup["cpu_timeout_seconds"])
+        limit_cpu_time(setup["cpu_timeout_seconds"])
         path = f"/proc/self/fd/{descriptors[0]}" if descriptors else request["path"]
         _handle_request(_ParseRequest(Path(path), request, setup, confined_process), modules, channel)
 
@@ -77,13 +77,6 @@ def _import_plugins(names: Mapping[str, str]) -> dict[str, Any]:
         with contextlib.suppress(Exception):  # a plugin may raise any exception
             modules[media_type] = importlib.import_module(name)
     return modules
-
-
-def _limit_cpu_time(seconds: int) -> None:
-    """Limit the processor time of this request; only the soft limit, so that the next request can raise it."""
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(used.ru_utime + used.ru_stime) + seconds + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
 
 
 def get_resident_mb() -> int:

@@ -147,7 +147,7 @@ class ParserPool:
         if spec is None:
             raise UnsupportedFormat(media_type=media_type)
         request = _build_request(media_type, encoding, needs_images=needs_images)
-        async with self._slots, self._convert(path, spec) as readable, _open_sealed_copy(readable) as descriptor:
+        async with self._slots, self._convert(path, spec) as readable, open_sealed_copy(readable) as descriptor:
             if descriptor is None:
                 request["path"] = str(readable)
             descriptors = () if descriptor is None else (descriptor,)
@@ -300,7 +300,7 @@ def _build_request(media_type: str, encoding: str | None, *, needs_images: bool)
 
 
 @asynccontextmanager
-async def _open_sealed_copy(path: Path) -> AsyncIterator[int | None]:
+async def open_sealed_copy(path: Path) -> AsyncIterator[int | None]:
     """Open a sealed copy of a file for the parser process, and yield its descriptor.
 
     Raises CorruptFile if the file cannot be read, ParserUnavailable if memory or descriptors are exhausted.

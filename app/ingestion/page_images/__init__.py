@@ -1,0 +1,1 @@
+"""Images of the pages of documents: drawn in the sandbox, cached in the object store."""
