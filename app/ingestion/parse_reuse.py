@@ -110,7 +110,9 @@ class OriginalParser:
             self.pool.compute_identity, media_type, encoding=encoding, needs_images=needs_images
         )
         if identity is None:
-            return await self.pool.parse(path, media_type)  # fails: no parser reads the file
+            return await self.pool.parse(
+                path, media_type, encoding=encoding, needs_images=needs_images, on_progress=on_progress
+            )
         source = ParseSource(document.sha256, identity)
         async with self._locks.setdefault((db.tenant_id, source), asyncio.Lock()):
             result = _ParseResult(db, document, object_key, source, path.with_name("parsed"))

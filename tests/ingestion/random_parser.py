@@ -1,10 +1,13 @@
 """Parser whose text ends with a random word, so two documents have the same text only if they share one parse."""
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
-from carrel.plugins.parsers import Block, BlockKind, CorruptFile, ParsedDocument, ParseOptions
+from carrel.plugins.parsers import Block, BlockKind, CorruptFile, ParsedDocument, ParseOptions, ServiceWarning
+
+SLOW_SECONDS = 1.0
 
 
 def parse(path: Path, options: ParseOptions) -> ParsedDocument:
@@ -14,4 +17,7 @@ def parse(path: Path, options: ParseOptions) -> ParsedDocument:
         raise CorruptFile
     words = " ".join(os.urandom(16).hex() for _ in range(5_000 if text.startswith("large") else 1))
     warnings: list[Any] = ["The random parser read the file."]
+    if text.startswith("slow"):
+        time.sleep(SLOW_SECONDS)
+        warnings = [ServiceWarning("ocr_pages_not_read", "The time was up.")] if "scan" in text else warnings
     return ParsedDocument([Block(BlockKind.PARAGRAPH, f"{text} {words}")], title="Random", warnings=warnings)

@@ -25,6 +25,7 @@ from app.ingestion.parsers.sandbox.pool import ParserPool
 from app.knowledge_bases.types import NewKnowledgeBase
 from app.object_store import ObjectStore
 from app.worker.handlers import JobContext
+from tests.ingestion.random_parser import SLOW_SECONDS
 from tests.ingestion.workshop import Workshop, open_workshop
 
 RANDOM = {"text/plain": ParserSpec("text/plain", ("txt",), "tests.ingestion.random_parser")}
@@ -233,6 +234,24 @@ async def test_result_much_larger_than_original_is_not_stored(workshop: Workshop
     second = await ingest(workshop, services, "large", kb="other")
     assert await text_of(workshop, second) != await text_of(workshop, first)
     assert len(await keys_of(workshop, services)) == 2
+
+
+async def test_result_that_a_time_limit_may_have_cut_is_not_stored(
+    workshop: Workshop, services: TenantServices
+) -> None:
+    """The parser takes a tenth of the timeout. Only a warning about unread pages can mean that its time was up."""
+    pool = ParserPool(**{**LIMITS, "wall_clock_timeout_seconds": 10 * SLOW_SECONDS})
+    try:
+        pipeline = replace(workshop.pipeline, parser=OriginalParser(workshop.resources.objects, pool))
+        slow = replace(workshop, pipeline=pipeline)
+        for text, is_reused in (("slow scan", False), ("slow text", True)):
+            texts = [
+                await text_of(workshop, await ingest(slow, services, text, external_id=f"{text} {number}"))
+                for number in range(2)
+            ]
+            assert (texts[0] == texts[1]) is is_reused
+    finally:
+        await pool.close()
 
 
 async def test_sweeper_removes_results_without_original(

@@ -178,15 +178,20 @@ class ParserPool:
         return self._parsers.get(media_type)
 
     def compute_identity(self, media_type: str, *, encoding: str | None, needs_images: bool) -> bytes | None:
-        """Return the identity of a parse with these options; None if no parser reads the media type. The call blocks.
+        """Return the identity of a parse with these options. The call blocks.
 
-        Two parses of the same bytes with the same identity have the same result.
+        Two parses of the same bytes with the same identity have the same result. The identity is None if no parser
+        reads the media type, or if a file that belongs to the identity cannot be read.
         """
         spec = self.find_parser(media_type)
         if spec is None:
             return None
         limits = {name: value for name, value in self._setup.items() if name not in ("modules", "plugins")}
-        return compute_parse_identity(spec, _build_request(media_type, encoding, needs_images=needs_images), limits)
+        try:
+            return compute_parse_identity(spec, _build_request(media_type, encoding, needs_images=needs_images), limits)
+        except (OSError, ValueError) as exc:
+            logger.warning("parser.identity_unknown", media_type=media_type, error=exc)
+            return None
 
     async def start_processes(self) -> None:
         """Start all processes, so that the first documents do not wait for a start. Raises ParserUnavailable."""
