@@ -53,7 +53,7 @@ def test_search_reply_has_documented_fields(shelf: Tenant) -> None:
         assert set(result) == {
             "score", "text", "table_head", "chunk_id", "chunk_index", "total_chunks", "document", "knowledge_base",
             "similarity", "page", "page_end", "slide", "section_titles", "node_path", "image", "metadata", "citation",
-            "scores", "start", "end", "chunk_start", "chunk_end", "flags",
+            "scores", "start", "end", "chunk_start", "chunk_end", "flags", "locator",
         }  # fmt: skip
         assert set(result["document"]) == {"id", "source", "title", "metadata", "source_uri", "source_created_at"}
         assert result["text"].strip()

@@ -100,6 +100,8 @@ def encode_document(document: ParsedDocument, *, resident_mb: int) -> Iterator[b
     for block in document.blocks:
         fields = [block.kind.value, block.text, block.level, block.page, block.slide, block.sheet]
         maps = [[] if item is None else list(item.numbers) for item in (block.source_map, block.place_map)]
+        while maps and not maps[-1]:
+            maps.pop()
         batch.append([*fields, block.image_index, _encode_layout(block.line_layout), *maps])
         characters += sum(map(len, maps))
         characters += len(block.text) + BATCH_CHARACTERS // 1024
@@ -185,7 +187,7 @@ class ResponseDecoder:
         return True
 
     def _decode_block(self, fields: Any) -> Block:
-        name, text, level, page, slide, sheet, image, line_boxes, source, places = fields
+        name, text, level, page, slide, sheet, image, line_boxes, *maps = fields
         kind = _KINDS[name]
         if not _check_text(text) or "\0" in text or not 0 <= level <= 9:
             raise ValueError(kind)
@@ -205,8 +207,7 @@ class ResponseDecoder:
             _check_count(sheet),
             image_index,
             line_layout,
-            _decode_source_map(source, characters=len(text)) if source else None,
-            _decode_source_map(places, characters=len(text)) if places else None,
+            *_decode_maps(*maps, characters=len(text)),
         )
         self._remaining_nodes -= block.node_count
         if self._remaining_nodes < 0:
@@ -244,6 +245,12 @@ class ResponseDecoder:
             images=images,
             words_left_out=_check_count(done["words_left_out"], min_value=0) or 0,
         )
+
+
+def _decode_maps(source: Any = (), places: Any = (), *, characters: int) -> tuple[SourceMap | None, SourceMap | None]:
+    """Decode the positions and the places of a block; a block that has none leaves them out."""
+    source_map = _decode_source_map(source, characters=characters) if source else None
+    return source_map, _decode_source_map(places, characters=characters) if places else None
 
 
 def _decode_source_map(source_numbers: Any, *, characters: int) -> SourceMap:
