@@ -50,7 +50,8 @@ Carrel stores documents of many tenants and searches them: upload a file, search
 
 - **Authentication.** Send `Authorization: Bearer <key>`. The key determines the tenant.
 - **Errors** are `application/problem+json` (RFC 9457). The last part of `type` is a stable error code.
-- **Lists** take `limit` and `cursor`. `next_cursor` is null on the last page.
+- **Lists** take `limit` and `cursor`. `next_cursor` is null on the last page. With `count=true`, `total` is the
+  number of all items; it is left out with the warning `count_unavailable` if counting takes over two seconds.
 - **Writes** take an `Idempotency-Key`, so that they can be sent again safely.
 - **Ids** have a prefix that says what they name, for example `doc_01h455vb4pex5vsknk084sn02q`.
 - **Times** are RFC 3339 in UTC. Sizes are bytes, offsets are code points, durations say their unit.

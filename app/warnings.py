@@ -120,6 +120,8 @@ class WarningCode(StrEnum):
     # Searches and lists of entities.
     GRAPH_MISSING = "graph_missing", "A search index has no entity graph; enable the graph and reindex it."
 
+    # Lists.
+    COUNT_UNAVAILABLE = "count_unavailable", "The items were not counted, because counting took too long."
     # Searches: queries and their vectors.
     EMBEDDING_QUOTA_EXCEEDED = "embedding_quota_exceeded", "The day's embedding tokens are used up."
     EMBEDDING_UNAVAILABLE = "embedding_unavailable", "The embedding model did not embed the queries in time."

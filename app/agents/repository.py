@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from app.agents.types import BindingSettings, BoundAgent
+from app.db.page_counts import fetch_page
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.ids import generate_id
@@ -30,7 +31,7 @@ class AgentRepository:
         """Return a page of the bindings, newest first."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "after_time": after_time, "after_id": after_id, "limit": limit}
-        return [_binding_from_row(row) for row in await self.session.fetch_rows(_PAGE, values)]
+        return [_binding_from_row(row) for row in await fetch_page(self.session, _PAGE, values)]
 
     async def lock_knowledge_bases(self, knowledge_base_ids: Sequence[UUID]) -> list[UUID]:
         """Lock knowledge bases, and return the ids that exist, in the same order.

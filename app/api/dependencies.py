@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from ipaddress import ip_address
 from typing import Annotated, Any
 from uuid import UUID
@@ -22,13 +22,16 @@ from app.api.http import example_values
 from app.api.http.admission import AdmissionControl
 from app.api.http.disconnects import watch_for_disconnect
 from app.api.http.idempotency import CONFLICT_RESPONSE, IDEMPOTENCY_PARAMETER, WRITE_METHODS, run_idempotent
+from app.api.http.warning_schema import to_warnings_out
 from app.bootstrap import Resources, TenantServices
+from app.db.page_limits import PageLimit, create_page_limit
 from app.documents.upload.multipart import MAX_FORM_OVERHEAD_BYTES
 from app.errors import ForbiddenError, InvalidInputError, TooManyRequestsError, UnauthorizedError
 from app.idempotency import IdempotencyStore
 from app.principal import Principal, RequestOrigin, Role
 from app.tenants.types import has_key_format, hash_key
 from app.times import to_storable_time
+from app.warnings import ServiceWarning, WarningCode
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, or a token: `Authorization: Bearer carrel_…`")
 # Routes with these tags change nothing, even with POST. They need no idempotency key.
@@ -176,12 +179,27 @@ CurrentAdmin = Annotated[TenantServices, _require_role(Role.ADMIN)]
 CurrentOperator = Annotated[TenantServices, _require_role(Role.OPERATOR)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PageParams:
-    """Pagination parameters of a request: page size, and the position after which the page begins."""
+    """Pagination parameters of a request: page size, the position after which the page begins, and the count."""
 
     limit: int
     cursor: str | None
+    count: bool = False
+
+    @cached_property
+    def row_limit(self) -> PageLimit:
+        """Maximum number of rows: one more than the page, which shows whether another page follows."""
+        return create_page_limit(self.limit + 1, needs_count=self.count)
+
+    def build_count_fields(self) -> dict[str, Any]:
+        """Return the fields of the response about the count: ``total``, or a warning; empty without a count."""
+        if not self.count:
+            return {}
+        if self.row_limit.total is not None:
+            return {"total": self.row_limit.total}
+        code = WarningCode.COUNT_UNAVAILABLE
+        return {"warnings": to_warnings_out([ServiceWarning(code, code.meaning)])}
 
     def parse_cursor(self) -> tuple[datetime, UUID] | None:
         """Parse the cursor of a list that is ordered by time and id.
@@ -284,9 +302,12 @@ def get_page_params(
             examples=[example_values.CURSOR],
         ),
     ] = None,
+    count: Annotated[
+        bool, Query(description="Whether the response has `total`, the number of all items.", examples=[True])
+    ] = False,
 ) -> PageParams:
     """Return the pagination parameters of a list request."""
-    return PageParams(limit, cursor)
+    return PageParams(limit, cursor, count)
 
 
 CurrentPageParams = Annotated[PageParams, Depends(get_page_params)]

@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from app.audit.types import Actor, ActorKind, AuditAction, AuditEvent, EventFilters, RecordedEvent
+from app.db.page_counts import fetch_page
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.ids import generate_id
@@ -98,7 +99,7 @@ class AuditRepository:
             "after_id": after_id,
             "limit": limit,
         }
-        return [_to_recorded_event(row) for row in await self.session.fetch_rows(_PAGE, values)]
+        return [_to_recorded_event(row) for row in await fetch_page(self.session, _PAGE, values)]
 
     async def has_events(self) -> bool:
         """Return whether the tenant exists or still has events."""

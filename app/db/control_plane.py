@@ -22,6 +22,7 @@ from app.db.models.control_plane_rows import (
     UnfinishedDeletion,
     WorkerConfinement,
 )
+from app.db.page_counts import count_rows
 from app.db.session import Database
 from app.db.statements import parse_statement
 
@@ -57,6 +58,7 @@ on conflict (tenant_id, name) do update
 _DELETE_HEARTBEATS = parse_statement("""
 delete from worker_heartbeat where tenant_id = :tenant
    and (name = :name or heartbeat_at < clock_timestamp() - interval '1 day')""")
+_COUNT_TENANTS = parse_statement("select count_tenants() as total")
 _REAP_JOBS = parse_statement("select * from reap_jobs()")
 _ACQUIRE_RATE_SLOT = parse_statement("""
 select acquire_rate_slot(:provider, :requests_per_minute, :tokens_per_minute, :tokens, :interactive) milliseconds""")
@@ -109,6 +111,7 @@ class ControlPlaneDatabase:
         sql = text("select * from list_tenants(cast(:at as timestamptz), cast(:id as uuid), :limit)")
         at, last_id = after or (None, None)
         async with self.database.transaction(None) as session:
+            await count_rows(session, limit, _COUNT_TENANTS, {})
             rows = (await session.execute(sql, {"at": at, "id": last_id, "limit": limit})).all()
         return [ListedTenant(**row._mapping) for row in rows]
 

@@ -12,6 +12,7 @@ from sqlalchemy import Select, delete, func, null, select, text, tuple_, update
 from app.db.document_visibility import ENFORCED_CONDITION, NOT_EXPIRED_CONDITION, READABLE_CONDITION
 from app.db.models.control_plane import Job
 from app.db.models.tenant_data import DocumentRow
+from app.db.page_counts import count_selected
 from app.db.session import Session
 from app.db.statements import parse_statement
 from app.documents.row_codec import DOCUMENT_COLUMNS, parse_document_row
@@ -113,6 +114,8 @@ class DocumentRepository:
         """
         statement = apply_filters(select(DocumentRow), filters)
         statement = statement.where(DocumentRow.tenant_id == self.tenant_id, DocumentRow.kb_id == kb_id)
+        with translate_filter_errors(loc=("query", "filter")):
+            await count_selected(self.session, limit, statement)
         if after is not None:
             statement = statement.where(tuple_(DocumentRow.created_at, DocumentRow.id) < after)
         statement = statement.order_by(DocumentRow.created_at.desc(), DocumentRow.id.desc()).limit(limit)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+from app.db.page_counts import fetch_page
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.evaluations.types import GoldenItem, GoldenItemDraft, GoldenSet, Position, Relevance
@@ -38,7 +39,7 @@ class GoldenSetRepository:
         """Return a page of the golden sets, newest first. ``after`` is the last one of the page before."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "after_time": after_time, "after_id": after_id, "limit": limit}
-        return [GoldenSet(**row) for row in await self.session.fetch_rows(_PAGE, values)]
+        return [GoldenSet(**row) for row in await fetch_page(self.session, _PAGE, values)]
 
     async def update(self, set_id: UUID, name: str, description: str | None) -> GoldenSet | None:
         """Change a golden set, and return it; None if it is missing."""
@@ -52,7 +53,7 @@ class GoldenSetRepository:
         """Return a page of the items of a golden set, newest first. ``after`` is the last one of the page before."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "set": set_id, "after_time": after_time, "after_id": after_id}
-        return [_to_item(row) for row in await self.session.fetch_rows(_ITEM_PAGE, {**values, "limit": limit})]
+        return [_to_item(row) for row in await fetch_page(self.session, _ITEM_PAGE, {**values, "limit": limit})]
 
     async def find_items(self, set_id: UUID, digests: Collection[bytes]) -> dict[bytes, GoldenItem]:
         """Return the items of a golden set that have one of the hashes, by hash."""

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.page_counts import count_rows
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.job_control.types import JobFilters, ListedJob
@@ -43,7 +44,9 @@ class JobRepository:
         """
         after_time, after_id = after or (None, None)
         page = {"state": filters.state, "after_time": after_time, "after_id": after_id, "limit": limit}
-        rows = await self.session.fetch_rows(_LIST, {**_build_params(filters, job_id), **page})
+        values = {**_build_params(filters, job_id), **page}
+        await count_rows(self.session, limit, _COUNT, values)
+        rows = await self.session.fetch_rows(_LIST, values)
         has_workers = bool(rows) and await self._has_workers()
         return [self._to_listed_job(row, has_workers=has_workers) for row in rows]
 
@@ -87,6 +90,9 @@ def _build_params(filters: JobFilters, job_id: UUID | None) -> dict[str, Any]:
 
 _LIST = parse_statement(
     "select * from list_jobs(:id, :state, :kind, :code, :document, :kb, :after_time, :after_id, :limit)"
+)
+_COUNT = parse_statement(
+    "select count(*) as total from list_jobs(:id, :state, :kind, :code, :document, :kb, null, null, null)"
 )
 _RETRY = parse_statement("select id from retry_jobs(:id, :kind, :code, :document, :kb, :limit)")
 _COUNT_WORKERS = parse_statement("select count_workers(:within::interval) as workers")

@@ -10,6 +10,7 @@ from sqlalchemy import func, select, text
 
 from app.db.document_visibility import READABLE_CONDITION
 from app.db.models.tenant_data import DocumentRow, KnowledgeBaseRow, SearchIndex
+from app.db.page_counts import fetch_page
 from app.db.session import Session
 from app.db.statements import Record, Statement, parse_statement
 from app.knowledge_bases.generation_repository import GenerationRepository
@@ -196,7 +197,7 @@ class KnowledgeBaseRepository:
         """
         after_time, after_id = after or (None, None)
         cursor_params = {"after_time": after_time, "after_id": after_id, "limit": limit}
-        rows = await self.session.fetch_rows(_PAGE, {"tenant": self.tenant_id, "only": allowed_ids, **cursor_params})
+        rows = await fetch_page(self.session, _PAGE, {"tenant": self.tenant_id, "only": allowed_ids, **cursor_params})
         return await self._add_counts([_parse_view(row) for row in rows], reader)
 
     async def add_counts(self, view: KnowledgeBaseView, *, reader: str | None) -> KnowledgeBaseView:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.page_counts import fetch_page
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.ids import generate_id
@@ -64,7 +65,7 @@ class PromptRepository:
         """
         after_time, after_id = after or (None, None)
         values = {**self._owner_values, "prompt": name, "after_time": after_time, "after_id": after_id, "limit": limit}
-        return [_version_from_row(row, in_use) for row in await self.session.fetch_rows(_PAGE, values)]
+        return [_version_from_row(row, in_use) for row in await fetch_page(self.session, _PAGE, values)]
 
 
 def _version_from_row(row: Record, in_use: ActiveVersions) -> PromptVersionInfo:

@@ -8,6 +8,7 @@ from sqlalchemy import delete, func, select, text, tuple_, update
 
 from app.db.deletion_receipts import DeletedCounts
 from app.db.models.control_plane import ApiKeyRow, ApiKeyUse, TenantRow
+from app.db.page_counts import count_selected
 from app.db.session import Session
 from app.db.statements import parse_statement
 from app.tenants.types import ListedKey
@@ -126,6 +127,7 @@ class TenantRepository:
         used = (ApiKeyUse.tenant_id == ApiKeyRow.tenant_id) & (ApiKeyUse.key_id == ApiKeyRow.id)
         query = select(ApiKeyRow, ApiKeyUse.last_used_at).outerjoin(ApiKeyUse, used)
         query = query.where(ApiKeyRow.tenant_id == tenant_id, ApiKeyRow.revoked_at.is_(None))
+        await count_selected(self.session, limit, query)
         if after is not None:
             query = query.where(tuple_(ApiKeyRow.created_at, ApiKeyRow.id) < after)
         rows = await self.session.execute(query.order_by(ApiKeyRow.created_at.desc(), ApiKeyRow.id.desc()).limit(limit))

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from app.db.page_counts import fetch_page
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.ids import generate_id
@@ -43,7 +44,7 @@ class WebhookRepository:
         """Return a page of the tenant's webhooks, newest first. ``after`` is the last webhook of the previous page."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "after_time": after_time, "after_id": after_id, "limit": limit}
-        return [Webhook(**row) for row in await self.session.fetch_rows(_PAGE, values)]
+        return [Webhook(**row) for row in await fetch_page(self.session, _PAGE, values)]
 
     async def update(self, webhook_id: UUID, webhook: Webhook) -> Webhook | None:
         """Store the fields that callers can set, reset the failures, and return the webhook; None if it is deleted."""
@@ -90,7 +91,7 @@ class WebhookRepository:
             "after_id": after_id,
             "limit": limit,
         }
-        return [_to_delivery(row) for row in await self.session.fetch_rows(_DELIVERIES, values)]
+        return [_to_delivery(row) for row in await fetch_page(self.session, _DELIVERIES, values)]
 
     async def requeue(self, webhook_id: UUID, delivery_id: UUID) -> Delivery | None:
         """Reset a delivery, so that it is sent again; None if it does not exist."""

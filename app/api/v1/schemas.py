@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializ
 
 from app.api.http import example_values
 from app.api.http.request_models import STORABLE, RequestModel
+from app.api.http.warning_schema import WarningOut
 from app.documents.scopes import MAX_SCOPE_ID_LENGTH
 from app.errors import InvalidInputError
 from app.filters import check_metadata
@@ -96,4 +97,16 @@ class ListResponse(BaseModel, Generic[ItemT]):
     items: list[ItemT] = Field(description="Items of this page.")
     next_cursor: str | None = Field(
         None, description="Cursor of the next page; null on the last page.", examples=[example_values.CURSOR]
+    )
+    total: int | None = Field(
+        None,
+        description="Number of all items that match, on all pages. Only present with `count=true`.",
+        examples=[128],
+        exclude_if=lambda total: total is None,
+    )
+    warnings: list[WarningOut] = Field(
+        default_factory=list,
+        description="Warnings, for example `count_unavailable` if counting took too long. Only present with one.",
+        examples=[[]],
+        exclude_if=lambda warnings: not warnings,
     )

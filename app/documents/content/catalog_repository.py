@@ -9,6 +9,7 @@ from sqlalchemy import and_, or_, select, text, tuple_
 
 from app.db.models.search_rows import ChunkLexical
 from app.db.models.tenant_data import ChunkRow, DocumentRow, KnowledgeBaseRow
+from app.db.page_counts import count_selected
 from app.db.session import Session
 from app.db.statements import parse_statement
 from app.documents.repository import DocumentRowFilters, apply_filters
@@ -98,6 +99,8 @@ class DocumentCatalogRepository:
         if chunk_filter.path is not None:
             path = text("chunk_lexical.metadata @@ cast(:chunk_path as jsonpath)")
             statement = statement.where(path.bindparams(chunk_path=chunk_filter.path))
+        with translate_filter_errors(loc=("query", "filter")):
+            await count_selected(self.session, limit, statement)
         if after is not None:
             # The first condition lets the index begin at the document.
             statement = statement.where(

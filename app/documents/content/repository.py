@@ -6,6 +6,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 
 from app.db.models.tenant_data import ChunkRow, DocumentPage, DocumentRow, DocumentText, Node
+from app.db.page_counts import count_selected
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 
@@ -53,13 +54,14 @@ class ContentRepository:
             ChunkRow.document_id == document.id,
             ChunkRow.index_id == index_id,
             ChunkRow.version == document.live_version,
-            ChunkRow.ordinal > after,
         )
         if node is not None:
             statement = statement.where(
                 ChunkRow.start_offset < node.end_offset, ChunkRow.end_offset > node.start_offset
             )
-        return list(await self.session.scalars(statement.order_by(ChunkRow.ordinal).limit(limit)))
+        await count_selected(self.session, limit, statement)
+        page = statement.where(ChunkRow.ordinal > after).order_by(ChunkRow.ordinal).limit(limit)
+        return list(await self.session.scalars(page))
 
     async def find_chunk(self, document: DocumentRow, index_id: UUID, chunk_id: UUID) -> ChunkRow | None:
         """Return one chunk of a document.

@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlalchemy import or_, select, tuple_
 
 from app.db.models.ingestion_state import DeletionRow
+from app.db.page_counts import count_selected
 from app.db.session import Session
 from app.db.statements import parse_statement
 
@@ -62,6 +63,7 @@ class ReceiptRepository:
             query = query.where(or_(DeletionRow.kb_id.is_(None), DeletionRow.kb_id.in_(filters.allowed_kb_ids)))
         if filters.user_key is not None:
             query = query.where(DeletionRow.user_key == filters.user_key)
+        await count_selected(self.session, limit, query)
         if after is not None:
             query = query.where(tuple_(DeletionRow.requested_at, DeletionRow.id) < after)
         query = query.order_by(DeletionRow.requested_at.desc(), DeletionRow.id.desc()).limit(limit)

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.page_counts import fetch_page
 from app.db.session import Session
 from app.db.statements import parse_statement
 from app.graph.entities.statements import CORRECTED_KEY, CORRECTIONS
@@ -50,7 +51,7 @@ class CorrectionRepository:
             limit: Maximum number of corrections.
         """
         at, last_id = after or (None, None)
-        rows = await self.session.fetch_rows(_LIST, {**self.values, "at": at, "last_id": last_id, "limit": limit})
+        rows = await fetch_page(self.session, _LIST, {**self.values, "at": at, "last_id": last_id, "limit": limit})
         return [Correction(*row) for row in rows]
 
     async def count(self) -> int:

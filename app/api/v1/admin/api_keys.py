@@ -177,11 +177,11 @@ async def create_api_key(body: ApiKeyCreate, tenant: CurrentAdmin) -> dict[str, 
 async def list_api_keys(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
     """Return the API keys that are not revoked, newest first, without their secrets."""
     _require_unrestricted_key(tenant)
-    keys = await tenant.keys.list_keys(after=page.parse_cursor(), limit=page.limit + 1)
+    keys = await tenant.keys.list_keys(after=page.parse_cursor(), limit=page.row_limit)
     items = keys[: page.limit]
     last = items[-1].row if keys[page.limit :] else None
     cursor = encode_cursor(last.created_at, last.id) if last else None
-    return {"items": [_to_api_key_out(listed) for listed in items], "next_cursor": cursor}
+    return {"items": [_to_api_key_out(listed) for listed in items], "next_cursor": cursor, **page.build_count_fields()}
 
 
 @router.post("/{api_key}/rotate", summary="Rotate an API key", status_code=201, response_model=NewApiKeyOut)

@@ -1,7 +1,7 @@
 """Audit events: by page as JSON, or all as JSON Lines."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -229,10 +229,12 @@ async def _respond(audit: AuditService, filters: EventFilters, page: PageParams,
     if as_json_lines:
         stream = _stream_lines(audit.stream_pages(filters, after=page.parse_cursor()))
         return StreamingResponse(stream, media_type=JSON_LINES, headers={"X-Accel-Buffering": "no"})
-    events = await audit.list_events(filters, after=page.parse_cursor(), limit=page.limit + 1)
+    events = await audit.list_events(filters, after=page.parse_cursor(), limit=page.row_limit)
     items = events[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if events[page.limit :] else None
-    return Response(await asyncio.to_thread(_format_page, items, cursor), media_type="application/json")
+    return Response(
+        await asyncio.to_thread(_format_page, items, cursor, page.build_count_fields()), media_type="application/json"
+    )
 
 
 # A thread encodes pages and lines. A deletion by filter names 500 documents per event, so a page may have 100,000 ids.
@@ -241,8 +243,9 @@ async def _stream_lines(pages: AsyncIterator[Sequence[RecordedEvent]]) -> AsyncI
         yield await asyncio.to_thread(_format_lines, page)
 
 
-def _format_page(events: Sequence[RecordedEvent], cursor: str | None) -> str:
-    return AuditEventList(items=[_to_event_out(recorded) for recorded in events], next_cursor=cursor).model_dump_json()
+def _format_page(events: Sequence[RecordedEvent], cursor: str | None, count_fields: Mapping[str, Any]) -> str:
+    items = [_to_event_out(recorded) for recorded in events]
+    return AuditEventList(items=items, next_cursor=cursor, **count_fields).model_dump_json()
 
 
 def _format_lines(events: Sequence[RecordedEvent]) -> str:

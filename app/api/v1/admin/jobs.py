@@ -165,11 +165,11 @@ async def list_jobs(
     jobs = await tenant.jobs.list_jobs(
         await selection.to_filters(tenant, state=state, document=document),
         after=page.parse_cursor(),
-        limit=page.limit + 1,
+        limit=page.row_limit,
     )
     items = jobs[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if jobs[page.limit :] else None
-    return {"items": [_to_job_out(job) for job in items], "next_cursor": cursor}
+    return {"items": [_to_job_out(job) for job in items], "next_cursor": cursor, **page.build_count_fields()}
 
 
 @router.post("/retry", summary="Retry failed jobs", response_model=JobsRetriedOut)

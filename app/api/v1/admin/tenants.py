@@ -184,11 +184,15 @@ async def create_tenant(body: TenantCreate, resources: CurrentResources, operato
 @router.get("/tenants", summary="List tenants", response_model=TenantList, tags=["tenants"])
 async def list_tenants(page: CurrentPageParams, resources: CurrentResources, _: CurrentOperator) -> dict[str, Any]:
     """Return the tenants, newest first."""
-    rows = await resources.tenants.list_tenants(after=page.parse_cursor(), limit=page.limit + 1)
+    rows = await resources.tenants.list_tenants(after=page.parse_cursor(), limit=page.row_limit)
     overflow = rows[page.limit :]
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if overflow else None
-    return {"items": [to_tenant_out(tenant) for tenant in items if tenant.deleted_at is None], "next_cursor": cursor}
+    return {
+        "items": [to_tenant_out(tenant) for tenant in items if tenant.deleted_at is None],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 @router.get("/tenants/{tenant}", summary="Get a tenant", response_model=TenantDetailOut, tags=["tenants"])

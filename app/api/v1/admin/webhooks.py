@@ -192,10 +192,14 @@ async def create_webhook(body: WebhookCreate, tenant: CurrentAdmin) -> dict[str,
 @router.get("", summary="List webhooks", response_model=WebhookList)
 async def list_webhooks(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
     """Return the webhooks of the tenant, newest first, without their secrets."""
-    rows = await tenant.webhooks.list_webhooks(after=page.parse_cursor(), limit=page.limit + 1)
+    rows = await tenant.webhooks.list_webhooks(after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
-    return {"items": [_to_webhook_out(webhook) for webhook in items], "next_cursor": cursor}
+    return {
+        "items": [_to_webhook_out(webhook) for webhook in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 @router.get("/{webhook}", summary="Get a webhook", response_model=WebhookOut)
@@ -247,11 +251,15 @@ async def list_webhook_deliveries(
 ) -> dict[str, Any]:
     """Return the deliveries of a webhook of the last 30 days, newest first."""
     deliveries = await tenant.webhooks.list_deliveries(
-        _decode_webhook_id(webhook), status, after=page.parse_cursor(), limit=page.limit + 1
+        _decode_webhook_id(webhook), status, after=page.parse_cursor(), limit=page.row_limit
     )
     items = deliveries[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if deliveries[page.limit :] else None
-    return {"items": [_to_delivery_out(delivery) for delivery in items], "next_cursor": cursor}
+    return {
+        "items": [_to_delivery_out(delivery) for delivery in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 @router.post(

@@ -284,10 +284,14 @@ async def bind_agent(
 @router.get("", summary="List agents", response_model=AgentBindingList)
 async def list_agents(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
     """Return the agents that have a binding, newest first."""
-    bindings = await tenant.agents.list_bindings(after=page.parse_cursor(), limit=page.limit + 1)
+    bindings = await tenant.agents.list_bindings(after=page.parse_cursor(), limit=page.row_limit)
     items = bindings[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if bindings[page.limit :] else None
-    return {"items": [_to_agent_binding_out(binding) for binding in items], "next_cursor": cursor}
+    return {
+        "items": [_to_agent_binding_out(binding) for binding in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 @router.get("/{agent_id}", summary="Get an agent", response_model=AgentBindingOut)

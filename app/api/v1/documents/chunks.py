@@ -228,7 +228,7 @@ async def list_chunks(
         decode_document_id(document),
         node_id=below,
         after=page.parse_ordinal_cursor(),
-        limit=page.limit + 1,
+        limit=page.row_limit,
         utf16=offsets == "utf16",
     )
     chunks = view.chunks[: page.limit]
@@ -236,7 +236,9 @@ async def list_chunks(
     items = [ChunkOut(**to_chunk_fields(chunk, view.document, view.offsets, included)) for chunk in chunks]
     has_more = len(view.chunks) > page.limit
     cursor = encode_cursor(chunks[-1].ordinal) if has_more else None
-    return ChunkList(items=items, next_cursor=cursor, warnings=to_warnings_out(included.warnings))
+    reply = ChunkList(items=items, next_cursor=cursor, **page.build_count_fields())
+    reply.warnings += to_warnings_out(included.warnings)
+    return reply
 
 
 @router.get("/chunks/{chunk}", summary="Get a chunk", response_model=ChunkDetailOut)

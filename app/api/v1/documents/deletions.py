@@ -193,11 +193,15 @@ async def list_deletions(
     the receipts that it can also read one by one.
     """
     receipts = await tenant.deletions.list_receipts(
-        state=state, knowledge_base=knowledge_base, after=page.parse_cursor(), limit=page.limit + 1
+        state=state, knowledge_base=knowledge_base, after=page.parse_cursor(), limit=page.row_limit
     )
     items = receipts[: page.limit]
     cursor = encode_cursor(items[-1].requested_at, items[-1].id) if receipts[page.limit :] else None
-    return {"items": [_to_deletion_out(receipt, resources) for receipt in items], "next_cursor": cursor}
+    return {
+        "items": [_to_deletion_out(receipt, resources) for receipt in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 def _to_deletion_out(receipt: DeletionRow, resources: Resources) -> DeletionOut:

@@ -258,10 +258,14 @@ async def list_documents(
         contains=compiled.contains,
         path=compiled.path,
     )
-    name, rows = await tenant.documents.list_documents(kb, filters, after=page.parse_cursor(), limit=page.limit + 1)
+    name, rows = await tenant.documents.list_documents(kb, filters, after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
-    return {"items": [to_document_out(document, name) for document in items], "next_cursor": cursor}
+    return {
+        "items": [to_document_out(document, name) for document in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 def parse_filter(text: str | None) -> Mapping[str, object] | None:

@@ -108,7 +108,7 @@ async def list_knowledge_base_chunks(
     filters = DocumentRowFilters(scope_key=scope.to_key(loc=("query",)) if scope != DocumentScope() else None)
     compiled = compile_filter(parse_filter(filter), loc=("query", "filter"))
     name, chunks = await tenant.catalog.list_chunks(
-        kb, filters, compiled, after=page.parse_chunk_cursor(), limit=page.limit + 1
+        kb, filters, compiled, after=page.parse_chunk_cursor(), limit=page.row_limit
     )
     listed = chunks[: page.limit]
     included = await tenant.chunk_includes.load(include, [item.chunk for item in listed])
@@ -120,7 +120,9 @@ async def list_knowledge_base_chunks(
         for item in listed
     ]
     cursor = encode_cursor(listed[-1].document.id, listed[-1].chunk.ordinal) if chunks[page.limit :] else None
-    return KnowledgeBaseChunkList(items=items, next_cursor=cursor, warnings=to_warnings_out(included.warnings))
+    reply = KnowledgeBaseChunkList(items=items, next_cursor=cursor, **page.build_count_fields())
+    reply.warnings += to_warnings_out(included.warnings)
+    return reply
 
 
 @router.get("/chunks/{chunk}", summary="Get a chunk by its id", response_model=PlacedChunkOut)

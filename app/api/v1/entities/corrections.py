@@ -87,7 +87,7 @@ async def split_entity(kb: KnowledgeBasePath, body: EntitySplitRequest, tenant: 
 @router.get("/corrections", summary="List corrections of entities", response_model=CorrectionList)
 async def list_corrections(kb: KnowledgeBasePath, page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str, Any]:
     """Return the merges and splits of a knowledge base, newest first."""
-    corrections = await tenant.corrections.list_corrections(kb, after=page.parse_cursor(), limit=page.limit + 1)
+    corrections = await tenant.corrections.list_corrections(kb, after=page.parse_cursor(), limit=page.row_limit)
     items = [
         {
             "id": encode_id("cor", row.id),
@@ -100,7 +100,11 @@ async def list_corrections(kb: KnowledgeBasePath, page: CurrentPageParams, tenan
         for row in corrections[: page.limit]
     ]
     last = corrections[page.limit - 1] if len(corrections) > page.limit else None
-    return {"items": items, "next_cursor": None if last is None else encode_cursor(last.created_at, last.id)}
+    return {
+        "items": items,
+        "next_cursor": None if last is None else encode_cursor(last.created_at, last.id),
+        **page.build_count_fields(),
+    }
 
 
 @router.delete("/corrections/{correction}", summary="Undo a correction", status_code=204)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
-from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentReader, PageParams, encode_cursor
+from app.api.dependencies import AuthenticatedRoute, CurrentReader, PageParams, encode_cursor
 from app.api.http.path_parameters import DocumentPath, EntityPath, KnowledgeBasePath
 from app.api.http.request_models import Text
 from app.api.v1.documents.documents import decode_document_id
@@ -95,7 +95,7 @@ async def list_entities(
 
 @router.get("/knowledge-bases/{kb}/entities/{entity}", summary="Get an entity", response_model=EntityDetailOut)
 async def get_entity(
-    kb: KnowledgeBasePath, entity: EntityPath, page: CurrentPageParams, scope: ChunkScope, tenant: CurrentReader
+    kb: KnowledgeBasePath, entity: EntityPath, page: CurrentNamePage, scope: ChunkScope, tenant: CurrentReader
 ) -> EntityDetailOut:
     """Return an entity with its chunks, page by page, and with the entities that share chunks with it.
 

@@ -40,10 +40,14 @@ async def create_golden_set(body: GoldenSetCreate, tenant: CurrentWriter) -> dic
 @router.get("", summary="List golden sets", response_model=GoldenSetList)
 async def list_golden_sets(page: CurrentPageParams, tenant: CurrentWriter) -> dict[str, Any]:
     """Return the golden sets of the tenant, newest first."""
-    rows = await tenant.golden_sets.list_sets(after=page.parse_cursor(), limit=page.limit + 1)
+    rows = await tenant.golden_sets.list_sets(after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
-    return {"items": [to_golden_set_out(golden_set) for golden_set in items], "next_cursor": cursor}
+    return {
+        "items": [to_golden_set_out(golden_set) for golden_set in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 @router.get("/{golden_set}", summary="Get a golden set", response_model=GoldenSetOut)
@@ -72,10 +76,14 @@ async def list_golden_items(
 ) -> dict[str, Any]:
     """Return the items of a golden set, newest first. Deleted documents stay in the list, with `missing`."""
     set_id = _decode_set_id(golden_set)
-    rows = await tenant.golden_sets.list_items(set_id, after=page.parse_cursor(), limit=page.limit + 1)
+    rows = await tenant.golden_sets.list_items(set_id, after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].item.created_at, items[-1].item.id) if rows[page.limit :] else None
-    return {"items": [to_golden_item_out(located) for located in items], "next_cursor": cursor}
+    return {
+        "items": [to_golden_item_out(located) for located in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 @router.post("/{golden_set}/items", summary="Add items to a golden set", status_code=201, response_model=GoldenItemsOut)

@@ -115,10 +115,14 @@ async def list_knowledge_bases(
     page: CurrentPageParams, tenant: CurrentReader, resources: CurrentResources
 ) -> dict[str, Any]:
     """Return the knowledge bases that the key may see, newest first."""
-    views = await tenant.knowledge_bases.list_knowledge_bases(after=page.parse_cursor(), limit=page.limit + 1)
+    views = await tenant.knowledge_bases.list_knowledge_bases(after=page.parse_cursor(), limit=page.row_limit)
     items = views[: page.limit]
     cursor = encode_cursor(items[-1].row.created_at, items[-1].row.id) if views[page.limit :] else None
-    return {"items": [to_knowledge_base_out(view, resources) for view in items], "next_cursor": cursor}
+    return {
+        "items": [to_knowledge_base_out(view, resources) for view in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 @router.get("/{kb}", summary="Get a knowledge base", response_model=KnowledgeBaseOut)

@@ -54,7 +54,11 @@ def _to_version_out(version: PromptVersionInfo, *, in_use: bool) -> dict[str, An
 def _to_list_response(versions: Sequence[PromptVersionInfo], page: PageParams) -> dict[str, Any]:
     items = versions[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if versions[page.limit :] else None
-    return {"items": [_to_version_out(version, in_use=version.in_use) for version in items], "next_cursor": cursor}
+    return {
+        "items": [_to_version_out(version, in_use=version.in_use) for version in items],
+        "next_cursor": cursor,
+        **page.build_count_fields(),
+    }
 
 
 @router.get(
@@ -68,7 +72,7 @@ async def list_knowledge_base_prompts(
     A new text gets the next number. A text that was used before keeps its number.
     """
     return _to_list_response(
-        await tenant.prompts.list_versions(kb, prompt, after=page.parse_cursor(), limit=page.limit + 1), page
+        await tenant.prompts.list_versions(kb, prompt, after=page.parse_cursor(), limit=page.row_limit), page
     )
 
 
@@ -90,7 +94,7 @@ async def list_agent_prompts(
 ) -> dict[str, Any]:
     """Return the versions of `rewrite_prompt` and `answer_prompt` of an agent's binding, newest first."""
     return _to_list_response(
-        await tenant.agents.list_prompt_versions(agent_id, prompt, after=page.parse_cursor(), limit=page.limit + 1),
+        await tenant.agents.list_prompt_versions(agent_id, prompt, after=page.parse_cursor(), limit=page.row_limit),
         page,
     )
 
