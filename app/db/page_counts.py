@@ -38,7 +38,8 @@ async def fetch_page(session: DriverReader, statement: Statement, values: Mappin
         sql, removed = _PAGE_END.subn("", statement.sql)
         assert removed, statement.sql
         # Postgres must know the type of each parameter, also of the one that was removed.
-        counted = f"select count(*) as total from ({sql}) counted where ${_find_number(statement, 'limit')}::bigint is not null"  # noqa: S608
+        has_limit = f"${_find_number(statement, 'limit')}::bigint is not null"
+        counted = f"select count(*) as total from ({sql}) counted where {has_limit}"  # noqa: S608  (constants)
         first = {**values, **dict.fromkeys(_POSITION_NAMES & values.keys())}
         limit.total = await _count(session, Statement(counted, statement.parameter_names), first)
     return await session.fetch_rows(statement, values)
