@@ -192,6 +192,10 @@ class PageParams:
         """Maximum number of rows: one more than the page, which shows whether another page follows."""
         return create_page_limit(self.limit + 1, needs_count=self.count)
 
+    def build_reply(self, items: list[Any], next_cursor: str | None) -> dict[str, Any]:
+        """Return the fields of the response with the items of the page."""
+        return {"items": items, "next_cursor": next_cursor, **self.build_count_fields()}
+
     def build_count_fields(self) -> dict[str, Any]:
         """Return the fields of the response about the count: ``total``, or a warning; empty without a count."""
         if not self.count:

@@ -181,7 +181,7 @@ async def list_api_keys(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[s
     items = keys[: page.limit]
     last = items[-1].row if keys[page.limit :] else None
     cursor = encode_cursor(last.created_at, last.id) if last else None
-    return {"items": [_to_api_key_out(listed) for listed in items], "next_cursor": cursor, **page.build_count_fields()}
+    return page.build_reply([_to_api_key_out(listed) for listed in items], cursor)
 
 
 @router.post("/{api_key}/rotate", summary="Rotate an API key", status_code=201, response_model=NewApiKeyOut)

@@ -169,7 +169,7 @@ async def list_jobs(
     )
     items = jobs[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if jobs[page.limit :] else None
-    return {"items": [_to_job_out(job) for job in items], "next_cursor": cursor, **page.build_count_fields()}
+    return page.build_reply([_to_job_out(job) for job in items], cursor)
 
 
 @router.post("/retry", summary="Retry failed jobs", response_model=JobsRetriedOut)

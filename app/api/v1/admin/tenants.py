@@ -188,11 +188,7 @@ async def list_tenants(page: CurrentPageParams, resources: CurrentResources, _: 
     overflow = rows[page.limit :]
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if overflow else None
-    return {
-        "items": [to_tenant_out(tenant) for tenant in items if tenant.deleted_at is None],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([to_tenant_out(tenant) for tenant in items if tenant.deleted_at is None], cursor)
 
 
 @router.get("/tenants/{tenant}", summary="Get a tenant", response_model=TenantDetailOut, tags=["tenants"])

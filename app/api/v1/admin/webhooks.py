@@ -195,11 +195,7 @@ async def list_webhooks(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[s
     rows = await tenant.webhooks.list_webhooks(after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
-    return {
-        "items": [_to_webhook_out(webhook) for webhook in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([_to_webhook_out(webhook) for webhook in items], cursor)
 
 
 @router.get("/{webhook}", summary="Get a webhook", response_model=WebhookOut)
@@ -255,11 +251,7 @@ async def list_webhook_deliveries(
     )
     items = deliveries[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if deliveries[page.limit :] else None
-    return {
-        "items": [_to_delivery_out(delivery) for delivery in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([_to_delivery_out(delivery) for delivery in items], cursor)
 
 
 @router.post(

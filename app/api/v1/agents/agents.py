@@ -287,11 +287,7 @@ async def list_agents(page: CurrentPageParams, tenant: CurrentAdmin) -> dict[str
     bindings = await tenant.agents.list_bindings(after=page.parse_cursor(), limit=page.row_limit)
     items = bindings[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if bindings[page.limit :] else None
-    return {
-        "items": [_to_agent_binding_out(binding) for binding in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([_to_agent_binding_out(binding) for binding in items], cursor)
 
 
 @router.get("/{agent_id}", summary="Get an agent", response_model=AgentBindingOut)

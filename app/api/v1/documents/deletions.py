@@ -197,11 +197,7 @@ async def list_deletions(
     )
     items = receipts[: page.limit]
     cursor = encode_cursor(items[-1].requested_at, items[-1].id) if receipts[page.limit :] else None
-    return {
-        "items": [_to_deletion_out(receipt, resources) for receipt in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([_to_deletion_out(receipt, resources) for receipt in items], cursor)
 
 
 def _to_deletion_out(receipt: DeletionRow, resources: Resources) -> DeletionOut:

@@ -261,11 +261,7 @@ async def list_documents(
     name, rows = await tenant.documents.list_documents(kb, filters, after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
-    return {
-        "items": [to_document_out(document, name) for document in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([to_document_out(document, name) for document in items], cursor)
 
 
 def parse_filter(text: str | None) -> Mapping[str, object] | None:

@@ -43,11 +43,7 @@ async def list_golden_sets(page: CurrentPageParams, tenant: CurrentWriter) -> di
     rows = await tenant.golden_sets.list_sets(after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
-    return {
-        "items": [to_golden_set_out(golden_set) for golden_set in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([to_golden_set_out(golden_set) for golden_set in items], cursor)
 
 
 @router.get("/{golden_set}", summary="Get a golden set", response_model=GoldenSetOut)
@@ -79,11 +75,7 @@ async def list_golden_items(
     rows = await tenant.golden_sets.list_items(set_id, after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].item.created_at, items[-1].item.id) if rows[page.limit :] else None
-    return {
-        "items": [to_golden_item_out(located) for located in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([to_golden_item_out(located) for located in items], cursor)
 
 
 @router.post("/{golden_set}/items", summary="Add items to a golden set", status_code=201, response_model=GoldenItemsOut)

@@ -118,11 +118,7 @@ async def list_knowledge_bases(
     views = await tenant.knowledge_bases.list_knowledge_bases(after=page.parse_cursor(), limit=page.row_limit)
     items = views[: page.limit]
     cursor = encode_cursor(items[-1].row.created_at, items[-1].row.id) if views[page.limit :] else None
-    return {
-        "items": [to_knowledge_base_out(view, resources) for view in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([to_knowledge_base_out(view, resources) for view in items], cursor)
 
 
 @router.get("/{kb}", summary="Get a knowledge base", response_model=KnowledgeBaseOut)

@@ -54,11 +54,7 @@ def _to_version_out(version: PromptVersionInfo, *, in_use: bool) -> dict[str, An
 def _to_list_response(versions: Sequence[PromptVersionInfo], page: PageParams) -> dict[str, Any]:
     items = versions[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if versions[page.limit :] else None
-    return {
-        "items": [_to_version_out(version, in_use=version.in_use) for version in items],
-        "next_cursor": cursor,
-        **page.build_count_fields(),
-    }
+    return page.build_reply([_to_version_out(version, in_use=version.in_use) for version in items], cursor)
 
 
 @router.get(
