@@ -39,7 +39,9 @@ def read_material(talk: ReceivedTextRequest) -> dict[str, Any]:
 
 @dataclass
 class SectionWriter:
-    """Writer of replies about sections. It copies names, sentences and the beginnings of passages from the text.
+    """Writer of replies about sections, with the wanted keys.
+
+    It copies names, sentences and the beginnings of passages from the text.
 
     Attributes:
         invents: Whether each reply also has an entity and a relation that the text does not contain.
@@ -75,7 +77,8 @@ class SectionWriter:
         }
         if "passages" in material:
             reply["context_lines"] = [self._write_line(passage, material) for passage in material["passages"]]
-        return json.dumps(reply, ensure_ascii=False)
+        wanted = {key: value for key, value in reply.items() if f'- "{key}":' in talk.messages[0]["content"]}
+        return json.dumps(wanted, ensure_ascii=False)
 
     def _write_line(self, passage: dict[str, Any], material: dict[str, Any]) -> dict[str, Any]:
         subject = (material["headings"] or [material["document"]])[-1][:60]

@@ -14,10 +14,8 @@ from app.enrichment.graph_rows import compute_graph_changes
 from app.enrichment.models import EnrichmentModels
 from app.enrichment.plan import plan_calls
 from app.enrichment.prompt import (
-    add_passages,
     build_material,
     build_task,
-    compute_content_hash,
     compute_settings_hash,
     join_ranges,
     list_passages,
@@ -25,7 +23,8 @@ from app.enrichment.prompt import (
     select_parts,
 )
 from app.enrichment.reply import list_summaries
-from app.enrichment.repository import DocumentProgress, EnrichmentRepository, PaidCall, StoredReply
+from app.enrichment.repository import DocumentProgress, EnrichmentRepository, PaidCall
+from app.enrichment.stored_replies import LINES, StoredReply, match_reply
 from app.enrichment.tokens import estimate_call, limit_call
 from app.enrichment.types import (
     ContextLineWriter,
@@ -203,25 +202,25 @@ class DocumentEnricher:
         summaries = list_summaries(run.sections[child].reply for child in call.children if child in run.sections)
         text = join_ranges(target.text, call)
         material = build_material(target.title, call, text, summaries)
-        content_hash = compute_content_hash(compute_settings_hash(run.model.name, parts), material)
-        stored = run.replies.get(content_hash)
-        if stored is None:
-            passages = list_passages(call, target.chunks) if "context_lines" in parts else []
-            material = add_passages(material, text, passages) if "context_lines" in parts else material
-            prompt = (build_task(parts), material)
-            reservation = await self._reserve(db, run, prompt, parts, len(passages))
+        match = match_reply(run.replies, run.model.name, parts, material)
+        stored = match.stored
+        if stored is None or match.missing:
+            passages = list_passages(call, target.chunks) if LINES in match.missing else None
+            material = build_material(target.title, call, text, summaries, passages)
+            prompt = (build_task(match.missing), material)
+            reservation = await self._reserve(db, run, prompt, match.missing, len(passages or ()))
             if reservation.result is not Reservation.GRANTED:
                 return reservation.result
-            paid = await self._call_model(db, run, prompt, (text, passages), parts, reservation)
+            paid = await self._call_model(db, run, prompt, (text, passages or ()), match.missing, reservation)
             if paid is None:
                 run.refused += 1
                 run.refused_in_a_row += 1
                 return None
-            stored = StoredReply(paid.reply, paid.tokens)
-            estimated = estimate_call(prompt, parts, len(passages))
-            await self._record(db, run, content_hash, paid, reservation, estimated)
+            estimated = estimate_call(prompt, match.missing, len(passages or ()))
+            stored = match.complete(paid.reply, tokens=paid.tokens, estimated_tokens=estimated)
+            await self._record(db, run, match.content_hash, stored, paid, reservation)
         run.refused_in_a_row = 0
-        run.sections[position] = EnrichedSection(call, stored.reply, content_hash, stored.tokens)
+        run.sections[position] = EnrichedSection(call, stored.reply, match.content_hash, stored.tokens)
         return None
 
     async def _reserve(
@@ -292,18 +291,16 @@ class DocumentEnricher:
         db: TenantDatabase,
         run: _Run,
         content_hash: bytes,
+        stored: StoredReply,
         result: CallResult,
         reservation: TokenReservation,
-        estimated: int,
     ) -> None:
         """Store a reply and its costs in one transaction."""
         document_id = run.target.document_id
         paid = PaidCall(result.calls, result.tokens, reservation.tokens, reservation.day)
         async with db.transaction() as session:
             repository = EnrichmentRepository(session, db.tenant_id)
-            await repository.add_reply(
-                document_id, content_hash, result.reply, tokens=result.tokens, estimated_tokens=estimated
-            )
+            await repository.add_reply(document_id, content_hash, stored)
             await repository.record_progress(run.target, len(run.sections) + 1)
             # Last, because all documents of the knowledge base update the row of the day.
             await repository.record_call(run.target, paid)

@@ -1,10 +1,11 @@
 """Estimates of the calls and tokens of documents before they are enriched."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from app.enrichment.plan import plan_calls
-from app.enrichment.prompt import add_passages, build_material, build_task, join_ranges, list_passages, select_parts
+from app.enrichment.prompt import build_material, build_task, join_ranges, list_passages, select_parts
+from app.enrichment.stored_replies import LINES, StoredReply, match_reply
 from app.enrichment.tokens import SUMMARY_TOKENS, estimate_output, estimate_task, estimate_tokens
 from app.enrichment.types import EnrichmentEstimate, EnrichmentTarget
 from app.knowledge_bases.enrichment_settings import EnrichmentSettings
@@ -25,28 +26,40 @@ class DocumentEstimate:
     output_tokens: int
 
 
-def estimate_document(target: EnrichmentTarget, parts: Sequence[str]) -> DocumentEstimate:
-    """Return the expected costs of a document. The function blocks.
+def estimate_document(
+    target: EnrichmentTarget, model: str, parts: Sequence[str], replies: Mapping[bytes, StoredReply]
+) -> DocumentEstimate:
+    """Return the expected costs of a document, without those of replies that were paid for. The function blocks.
 
     Args:
         target: The document.
+        model: Name of the chat model.
         parts: Wanted parts.
+        replies: Replies of the document that were paid for, by their hash.
     """
-    summary_tokens = SUMMARY_TOKENS if "summaries" in parts else 0
-    input_tokens = output_tokens = 0
-    calls = [call for call in plan_calls(target.text, target.sections) if select_parts(call, parts)]
-    for call in calls:
+    calls = input_tokens = output_tokens = 0
+    summaries: dict[int, str | None] = {}
+    for position, call in enumerate(plan_calls(target.text, target.sections)):
         wanted = select_parts(call, parts)
-        text = join_ranges(target.text, call)
-        material = build_material(target.title, call, text, [])
-        passages: list[tuple[int, int]] = []
-        if "context_lines" in wanted:
-            passages = list_passages(call, target.chunks)
-            material = add_passages(material, text, passages)
-        material_tokens = estimate_tokens(material) + summary_tokens * len(call.children)
-        input_tokens += estimate_task(build_task(wanted), wanted) + material_tokens
-        output_tokens += estimate_output(wanted, material_tokens, len(passages))
-    return DocumentEstimate(len(calls), input_tokens, output_tokens)
+        if not wanted:
+            continue
+        text, below = join_ranges(target.text, call), [summaries.get(child) for child in call.children]
+        read_summaries = [summary for summary in below if summary]
+        missing = wanted
+        if None not in below:
+            match = match_reply(replies, model, wanted, build_material(target.title, call, text, read_summaries))
+            missing = match.missing
+            if match.stored is not None:
+                summaries[position] = match.stored.reply.summary
+        if not missing:
+            continue
+        passages = list_passages(call, target.chunks) if LINES in missing else None
+        material_tokens = estimate_tokens(build_material(target.title, call, text, read_summaries, passages))
+        material_tokens += (SUMMARY_TOKENS if "summaries" in parts else 0) * below.count(None)
+        calls += 1
+        input_tokens += estimate_task(build_task(missing), missing) + material_tokens
+        output_tokens += estimate_output(missing, material_tokens, len(passages or ()))
+    return DocumentEstimate(calls, input_tokens, output_tokens)
 
 
 def combine_estimates(

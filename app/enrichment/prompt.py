@@ -5,6 +5,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import Any
 
 from app.documents.context_lines import ContextLine
 from app.enrichment.types import PlannedCall
@@ -57,7 +58,13 @@ def build_task(parts: Sequence[str]) -> str:
     return "\n".join([_TASK, *(f"- {_PART_TASKS[part]}" for part in parts)])
 
 
-def build_material(title: str | None, call: PlannedCall, text: str, summaries: Sequence[str]) -> str:
+def build_material(
+    title: str | None,
+    call: PlannedCall,
+    text: str,
+    summaries: Sequence[str],
+    passages: Sequence[tuple[int, int]] | None = None,
+) -> str:
     """Return the data of a call as JSON.
 
     Args:
@@ -65,9 +72,17 @@ def build_material(title: str | None, call: PlannedCall, text: str, summaries: S
         call: The call.
         text: Text that the call reads.
         summaries: Summaries of the calls below.
+        passages: Ranges of the text that context lines are wanted for; None without context lines.
     """
     headings = [heading[:300] for heading in call.titles[-8:]]
-    material = {"document": (title or "")[:300], "headings": headings, "text": text, "summaries": list(summaries)}
+    material: dict[str, Any] = {
+        "document": (title or "")[:300], "headings": headings, "text": text, "summaries": list(summaries)
+    }  # fmt: skip
+    if passages is not None:
+        material["passages"] = [
+            {"number": number, "start": text[start : min(end, start + PASSAGE_CHARACTERS)]}
+            for number, (start, end) in enumerate(passages, 1)
+        ]
     return json.dumps(material, ensure_ascii=False)
 
 
@@ -109,21 +124,6 @@ def locate_lines(call: PlannedCall, lines: Sequence[ContextLine]) -> list[Contex
                 located.append(ContextLine(start + first - position, start + last - position, line.text))
         position += end - start + len(RANGE_SEPARATOR)
     return located
-
-
-def add_passages(material: str, text: str, passages: Sequence[tuple[int, int]]) -> str:
-    """Return the data of a call with the passages that context lines are wanted for.
-
-    Args:
-        material: Data of the call.
-        text: Text that the call reads.
-        passages: Ranges of the passages in the text.
-    """
-    items = [
-        {"number": number, "start": text[start : min(end, start + PASSAGE_CHARACTERS)]}
-        for number, (start, end) in enumerate(passages, 1)
-    ]
-    return json.dumps({**json.loads(material), "passages": items}, ensure_ascii=False)
 
 
 def build_messages(task: str, material: str) -> list[ChatMessage]:

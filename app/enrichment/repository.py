@@ -13,6 +13,7 @@ from app.documents.types import CHUNKS_TYPE
 from app.enrichment.prompt import PROMPT_VERSION
 from app.enrichment.queue import PENDING_DOCUMENTS
 from app.enrichment.reply import parse_stored_reply, to_stored_reply
+from app.enrichment.stored_replies import StoredReply
 from app.enrichment.types import (
     METHOD,
     DocumentEnrichmentState,
@@ -22,18 +23,9 @@ from app.enrichment.types import (
     EnrichmentWaitReason,
     Reservation,
     SectionNode,
-    SectionReply,
 )
 from app.knowledge_bases.enrichment_settings import EnrichmentSettings
 from app.warnings import ServiceWarning, WarningCode
-
-
-@dataclass(frozen=True, slots=True)
-class StoredReply:
-    """A reply that was paid for, with its tokens."""
-
-    reply: SectionReply
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +83,7 @@ class EnrichmentRepository:
     async def load_replies(self, document_id: UUID) -> dict[bytes, StoredReply]:
         """Return the replies of a document that were paid for, by their hash."""
         rows = await self.session.fetch_rows(_LOAD_REPLIES, {"t": self.tenant_id, "d": document_id})
-        return {row[0]: StoredReply(parse_stored_reply(row[1]), row[2]) for row in rows}
+        return {row[0]: StoredReply(parse_stored_reply(row[1]), row[2], row[3]) for row in rows}
 
     async def reserve(
         self, target: EnrichmentTarget, settings: EnrichmentSettings, tokens: int
@@ -130,17 +122,15 @@ class EnrichmentRepository:
         await self.session.fetch_rows(_RECORD_DOCUMENT, values)
         await self.session.fetch_rows(_RECORD_DAY, values)
 
-    async def add_reply(
-        self, document_id: UUID, content_hash: bytes, reply: SectionReply, *, tokens: int, estimated_tokens: int
-    ) -> None:
+    async def add_reply(self, document_id: UUID, content_hash: bytes, stored: StoredReply) -> None:
         """Store a reply that was paid for. The caller has locked nothing; a deleted document stores nothing."""
         values = {
             "t": self.tenant_id,
             "d": document_id,
             "hash": content_hash,
-            "reply": json.dumps(to_stored_reply(reply), ensure_ascii=False),
-            "tokens": tokens,
-            "estimated": estimated_tokens,
+            "reply": json.dumps(to_stored_reply(stored.reply), ensure_ascii=False),
+            "tokens": stored.tokens,
+            "estimated": stored.estimated_tokens,
         }
         await self.session.fetch_rows(_ADD_REPLY, values)
 
@@ -303,7 +293,8 @@ on conflict (tenant_id, document_id) do update
                      then document_enrichment.tokens else 0 end,
        version = :v, settings_hash = :hash""")
 _LOAD_REPLIES = parse_statement("""
-select content_hash, reply, tokens from enrichment_result where tenant_id = :t and document_id = :d""")
+select content_hash, reply, tokens, estimated_tokens from enrichment_result
+ where tenant_id = :t and document_id = :d""")
 _LOAD_COSTS = parse_statement("""
 select e.tokens, (now() at time zone 'utc')::date as day
   from document_enrichment e

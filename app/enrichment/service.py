@@ -132,12 +132,16 @@ class EnrichmentService:
 
     async def _estimate_documents(self, kb: KnowledgeBaseView, documents: Sequence[UUID]) -> list[DocumentEstimate]:
         estimates: list[DocumentEstimate] = []
+        model = self.models.get_name(kb.enrichment.model) or ""
         for document_id in documents:
             async with self.db.transaction() as session:
                 repository = EnrichmentRepository(session, self.db.tenant_id)
                 target = await repository.load_target(kb.row.id, document_id)
+                replies = await repository.load_replies(document_id)
             if target is not None:
-                estimates.append(await asyncio.to_thread(estimate_document, target, kb.enrichment.parts))
+                estimates.append(
+                    await asyncio.to_thread(estimate_document, target, model, kb.enrichment.parts, replies)
+                )
         return estimates
 
     def _compute_hash(self, kb: KnowledgeBaseView) -> bytes:

@@ -161,6 +161,44 @@ def test_lines_switched_off_are_removed_by_the_next_run(service: Service, tenant
     assert count_mistakes(service, tenant) == {}
 
 
+def test_switched_lines_do_not_pay_other_parts_again(service: Service, tenant: Tenant, chat: ChatServer) -> None:
+    enable(tenant)
+    document = add(tenant)
+    wait_for_state(tenant, document, "done")
+    paid, notes = len(chat.text_requests), load_notes(service, tenant)
+    estimate = switch_lines(tenant, document, on=True)
+    asked = chat.text_requests[paid:]
+    assert len(asked) == estimate["calls"] == 2  # the sections; the document has no other text
+    assert all("passages" in read_material(talk) for talk in asked)
+    assert all('"relations"' not in talk.messages[0]["content"] for talk in asked)
+    tokens = tenant.admin.get(f"{KB}/documents/{document['id']}").json()["enrichment"]["tokens"]
+    assert 0.8 <= estimate["total_tokens"] / tokens <= 1.2
+    assert load_notes(service, tenant) == notes
+    assert None not in {line for _, line in load_chunks(service, tenant)}
+    lines = load_chunks(service, tenant)
+    for is_on in (False, True):
+        assert switch_lines(tenant, document, on=is_on)["calls"] == 0
+        assert len(chat.text_requests) == paid + 2
+        assert load_notes(service, tenant) == notes
+        assert (load_chunks(service, tenant) == lines) is is_on
+    assert count_mistakes(service, tenant) == {}
+
+
+def switch_lines(tenant: Tenant, document: dict[str, Any], *, on: bool) -> dict[str, Any]:
+    """Switch context lines on or off, run the enrichment, and return the estimate before the run."""
+    enable(tenant, context_lines=on)
+    estimate: dict[str, Any] = tenant.admin.post(f"{ENRICHMENT}/estimate").json()
+    tenant.admin.post(f"{ENRICHMENT}/run").raise_for_status()
+    wait_for_state(tenant, document, "done")
+    return estimate
+
+
+def load_notes(service: Service, tenant: Tenant) -> list[tuple[Any, ...]]:
+    """Return the stored summaries, keywords and entities of the sections."""
+    statement = "select summary, keywords, entities from node_enrichment where tenant_id = $1 order by summary"
+    return [tuple(row) for row in fetch(service, statement, tenant_id(tenant))]
+
+
 def test_copy_of_a_document_does_not_get_vectors_of_its_lines(service: Service, tenant: Tenant) -> None:
     enable(tenant, context_lines=True)
     wait_for_state(tenant, add(tenant), "done")

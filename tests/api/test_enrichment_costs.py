@@ -58,7 +58,7 @@ def test_limit_of_a_document_stops_before_a_call_that_could_exceed_it(
 def test_limit_of_the_day_holds_over_documents_and_continues_on_request(
     service: Service, tenant: Tenant, running_chat: ChatServer, writer: SectionWriter
 ) -> None:
-    enable(tenant, max_tokens_per_day=12_000)
+    enable(tenant, max_tokens_per_day=9_000)
     documents = [add(tenant, f"{TEXT} Number {number}.", f"engines-{number}") for number in range(3)]
 
     def is_settled() -> bool:
@@ -67,7 +67,7 @@ def test_limit_of_the_day_holds_over_documents_and_continues_on_request(
 
     wait_for(is_settled)
     status = tenant.admin.get(ENRICHMENT).json()
-    assert 0 < status["tokens_today"] <= 12_000
+    assert 0 < status["tokens_today"] <= 9_000
     assert status["calls_today"] == len(running_chat.text_requests)
     rows = fetch(
         service,
