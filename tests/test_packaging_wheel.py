@@ -1,5 +1,6 @@
 """The wheel: it contains the migrations, and its installation migrates a database."""
 
+import json
 import subprocess
 import sys
 import zipfile
@@ -46,11 +47,13 @@ def test_wheel_contains_only_the_package(wheel: Path) -> None:
     assert sql | beside | revisions | {"app/_migrations/env.py"} <= names
     assert [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".safetensors", ".env"))] == []
     assert any(name.endswith(".onnx") for name in names)
-    static = {
-        path.relative_to(ROOT).as_posix() for path in (ROOT / "app/api/api_docs/static").rglob("*") if path.is_file()
-    }
-    assert static
-    assert static <= names
+    for folder in ("api_docs", "console"):
+        files = (path for path in (ROOT / "app/api" / folder / "static").rglob("*") if path.is_file())
+        static = {path.relative_to(ROOT).as_posix() for path in files}
+        assert static
+        assert static <= names
+    manifest = json.loads((ROOT / "app/api/console/static/manifest.json").read_text())
+    assert {f"app/api/console/static/{name}" for name in manifest["files"]} <= names
 
 
 def test_wheel_installation_migrates_a_database(

@@ -271,6 +271,7 @@ export interface ExplainedIndexOut {
   transformers: string[];
   prompts: Record<string, UsedPromptOut>;
   conversation: boolean;
+  combine?: "best" | "sum" | null;
 }
 
 export interface ExplanationOut {
@@ -567,6 +568,7 @@ export interface RetrievalSettingsOut {
   strategy_options?: Record<string, unknown>;
   transformers?: TransformerConfig[] | null;
   conversation?: boolean;
+  combine?: "best" | "sum" | null;
   rewrite_prompt?: string | null;
   answer_prompt?: string | null;
 }
