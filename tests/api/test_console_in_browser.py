@@ -20,7 +20,7 @@ BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 NODE = shutil.which("node")
 PAYLOAD = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
 # Screenshots of the run go into this directory, if the variable is set.
-PICTURES = os.environ.get("CARREL_CONSOLE_PICTURES")
+PICTURES = os.environ.get("CONSOLE_PICTURES")
 
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed"),
@@ -57,6 +57,8 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
     (payload,) = [document["id"] for document in documents if document["external_id"] == "payload"]
     base = "/knowledge-bases/default"
     chunk = tenant.admin.get(f"/v1{base}/documents/{payload}/chunks").json()["items"][0]["id"]
+    (handbook,) = [document["id"] for document in documents if document["source"] == "handbook.pdf"]
+    page_chunk = tenant.admin.get(f"/v1{base}/documents/{handbook}/chunks").json()["items"][4]["id"]
     reader = tenant.admin.post("/v1/api-keys", json={"name": PAYLOAD, "role": "reader"}).json()
     screens = {
         "overview": ("/", ".chart"),
@@ -64,6 +66,7 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
         "documents": (base, "tbody tr"),
         "documents-none": (f"{base}?status=parsing", ".state"),
         "document": (f"{base}/documents/{payload}?chunk={chunk}", ".chunks .chunk"),
+        "document-pages": (f"{base}/documents/{handbook}?chunk={page_chunk}", ".page-image rect"),
         "document-failed": (f"{base}/documents/{by_status['failed']}", ".notice.bad"),
         "document-missing": (f"{base}/documents/doc_01h455vb4pex5vsknk084sn02q", "[role=alert]"),
         "search": ("/search?q=free+cancellation+%3Cimg+src%3Dx+onerror%3Dpwned%3D1%3E&kb=default&top_k=4", ".hit"),
