@@ -83,6 +83,7 @@ export interface ChunkList {
   warnings?: WarningOut[];
   items: ChunkOut[];
   next_cursor?: string | null;
+  total?: number | null;
 }
 
 export interface ChunkOut {
@@ -188,6 +189,8 @@ export interface DocumentEnrichmentOut {
 export interface DocumentList {
   items: DocumentOut[];
   next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
 }
 
 export interface DocumentOut {
@@ -366,6 +369,8 @@ export interface JobErrorOut {
 export interface JobList {
   items: JobOut[];
   next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
 }
 
 export interface JobOut {
@@ -412,6 +417,8 @@ export interface KeywordOut {
 export interface KnowledgeBaseList {
   items: KnowledgeBaseOut[];
   next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
 }
 
 export interface KnowledgeBaseOut {
