@@ -22,8 +22,8 @@ from statistics import mean
 
 import httpx2
 
-from app.cli.evaluation.bootstrap_ci import Bootstrap
 from app.cli.evaluation.measures import ScoreByQuery
+from app.evaluations.bootstrap_ci import Bootstrap
 from app.ids import decode_id
 from benchmarks.evaluation_sets import JsonObject, MeasuredSet, read_set, run_queries
 from benchmarks.graph_ablation import GraphReplacement, GraphSources

@@ -8,8 +8,8 @@ from statistics import mean
 
 from tokenizers import Tokenizer
 
-from app.cli.evaluation.bootstrap_ci import Bootstrap
 from app.cli.evaluation.measures import ScoreByQuery
+from app.evaluations.bootstrap_ci import Bootstrap
 from app.inference.embedding.local_models import DEFAULT_MODEL
 from benchmarks.evaluation_sets import FILINGS, TOP_K, JsonObject, MeasuredSet, read_set, run_queries
 from benchmarks.local_model_runs import find_directory, format_head, join_row, service_with_model

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.cli.evaluation import corpus_upload
-from app.cli.evaluation.bootstrap_ci import Bootstrap
 from app.cli.evaluation.datasets import CorpusLine, EvaluationQuery, read_dataset
 from app.cli.evaluation.measures import parse_measure, score_documents, score_excerpts
 from app.cli.evaluation.span_metrics import CorpusTexts
+from app.evaluations.bootstrap_ci import Bootstrap
 from app.inference.embedding.local_models import DEFAULT_MODEL
 from benchmarks.evaluation_sets import TOP_K, JsonObject, build_answers, run_queries, upload
 from benchmarks.local_model_runs import parse_names

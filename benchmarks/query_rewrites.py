@@ -15,10 +15,10 @@ from statistics import mean
 from typing import Any
 
 from app.cli.evaluation import corpus_upload
-from app.cli.evaluation.bootstrap_ci import Bootstrap
 from app.cli.evaluation.datasets import EvaluationQuery, read_dataset
 from app.cli.evaluation.measures import parse_measure, score_documents
 from app.cli.evaluation.runner import QueryResult
+from app.evaluations.bootstrap_ci import Bootstrap
 from benchmarks.evaluation_sets import run_queries, upload
 from harness.processes import exit_on_sigterm, running_service
 from harness.protocol_servers.chat import ChatServer, ReceivedTextRequest

@@ -13,13 +13,13 @@ from carrel_client import CarrelError, Client
 from app.cli.client.options import Key, Url
 from app.cli.endpoint import connect
 from app.cli.evaluation import corpus_upload
-from app.cli.evaluation.bootstrap_ci import Bootstrap
 from app.cli.evaluation.datasets import DatasetError, EvaluationDataset, read_dataset
 from app.cli.evaluation.evaluation import Evaluation
-from app.cli.evaluation.measures import Measure, load_ir_measures, parse_measure, select_default_measures
+from app.cli.evaluation.measures import Measure, parse_measure, select_default_measures
 from app.cli.evaluation.report import Report
 from app.cli.evaluation.runner import EXTERNAL_ID, InvalidSearchConfig, SearchConfig, check_naming, parse_config
 from app.errors import AppError, InvalidInputError
+from app.evaluations.bootstrap_ci import Bootstrap
 
 ItemT = TypeVar("ItemT")
 
@@ -147,7 +147,7 @@ def _select_measures(
 ) -> list[Measure]:
     """Return the requested measures, or the default measures, and the measures with a minimum.
 
-    Raises UnknownMeasure, DatasetError, EvaluateExtraMissing.
+    Raises UnknownMeasure, DatasetError.
     """
     defaults = select_default_measures(dataset.queries)
     selected = [*([parse_measure(name) for name in requested] or defaults), *(parse_measure(label) for label in floors)]
@@ -160,8 +160,6 @@ def _select_measures(
         ):
             label = next(candidate.label for candidate in selected if candidate.is_excerpt_measure == uses_excerpts)
             raise DatasetError(f"{label}: {reason}")
-    if any(not candidate.is_excerpt_measure for candidate in selected):
-        load_ir_measures()  # a missing package fails before an hour of searches, not after it
     return list(dict.fromkeys(selected))
 
 

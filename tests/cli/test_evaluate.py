@@ -1,7 +1,6 @@
 """``carrel evaluate`` against a running service: measures, comparisons and refusals."""
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -316,15 +315,6 @@ def test_evaluate_uses_service_of_data_directory(
     assert CliRunner().invoke(app, command, env=named).exit_code == 0
     mixed = CliRunner().invoke(app, command, env={"CARREL_API_KEY": tenant.key})
     assert (mixed.exit_code, "CARREL_API_KEY is set in the environment without" in mixed.stderr) == (2, True)
-
-
-def test_evaluate_without_extra_names_it(evaluate: Evaluate, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line names the extra to install; measures of excerpts work without it."""
-    monkeypatch.setitem(sys.modules, "ir_measures", None)
-    refused = evaluate()
-    assert (refused.exit_code, refused.stdout) == (2, "")
-    assert refused.stderr == "carrel: Measures of documents need ir-measures: pip install 'carrel[evaluate]'.\n"
-    assert evaluate("--measure", "excerpt_recall@5").exit_code == 0
 
 
 def test_evaluate_help_has_examples() -> None:

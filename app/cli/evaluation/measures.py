@@ -1,27 +1,23 @@
-"""Measures by name, and their values per query. ir-measures computes the usual document measures. Carrel computes
-``all``, for questions that need several documents, and the excerpt measures.
-"""
+"""Measures by name, and their values per query: measures of documents, and measures of excerpts."""
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 from app.cli.evaluation import span_metrics
 from app.cli.evaluation.datasets import EvaluationQuery
 from app.cli.evaluation.runner import QueryResult
 from app.cli.evaluation.span_metrics import CorpusTexts
-from app.errors import InvalidInputError, UnavailableError
+from app.errors import InvalidInputError
+from app.evaluations.ranking_measures import DEFAULT_ALL_MEASURE, DEFAULT_MEASURES, score_ranking
 
-# Name in reports -> name in ir-measures.
+# Name in reports -> name in other programs.
 DOCUMENT_MEASURES = {"nDCG": "nDCG", "recall": "R", "MRR": "RR", "precision": "P", "MAP": "AP", "success": "Success"}
 # Share of the queries whose relevant documents are all among the first K.
 ALL_MEASURE = "all"
 CUTOFF_MEASURES = (ALL_MEASURE, "recall", "precision", "success", "excerpt_recall", "excerpt_precision", "excerpt_IoU")
 EXCERPT_MEASURES = ("excerpt_recall", "excerpt_precision", "excerpt_IoU")
 MEASURE_NAMES = (*DOCUMENT_MEASURES, ALL_MEASURE, *EXCERPT_MEASURES)
-DEFAULT_DOCUMENT_MEASURES = ("nDCG@10", "recall@5", "recall@10", "recall@100", "MRR@10")
-DEFAULT_ALL_MEASURE = "all@5"
 DEFAULT_EXCERPT_MEASURES = ("excerpt_recall@5", "excerpt_precision@5", "excerpt_IoU@5")
 
 ScoreByQuery = dict[str, float]
@@ -31,12 +27,6 @@ class UnknownMeasure(InvalidInputError):
     """Unknown measure."""
 
     code = "unknown_measure"
-
-
-class EvaluateExtraMissing(UnavailableError):
-    """Measures of documents need ir-measures: pip install 'carrel[evaluate]'."""
-
-    code = "evaluate_extra_missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +48,8 @@ class Measure:
 
 
 def parse_measure(text: str) -> Measure:
-    """Return the measure with a name such as nDCG@10. Upper and lower case are equal; names of ir-measures are accepted
-    too.
+    """Return the measure with a name such as nDCG@10. Upper and lower case are equal; names of other programs are
+    accepted too.
 
     Raises:
         UnknownMeasure: There is no such measure, or its cutoff is missing.
@@ -80,7 +70,7 @@ def select_default_measures(queries: Sequence[EvaluationQuery]) -> list[Measure]
     """
     names: list[str] = []
     if any(query.is_judged for query in queries):
-        names += DEFAULT_DOCUMENT_MEASURES
+        names += DEFAULT_MEASURES
     if any(len(_list_relevant(query)) > 1 for query in queries):
         names.append(DEFAULT_ALL_MEASURE)
     if any(query.references for query in queries):
@@ -102,43 +92,15 @@ def score_documents(
         measures: Measures; excerpt measures are ignored.
         queries: Queries; queries without a relevant document are ignored.
         results: Results by query.
-
-    Raises:
-        EvaluateExtraMissing: The package ir-measures is not installed.
     """
-    complete = _score_completeness(measures, queries, results)
-    labels = {_to_library_name(measure): measure.label for measure in measures if measure.name in DOCUMENT_MEASURES}
-    if not labels:
-        return complete
-    library = load_ir_measures()
-    # trec_eval accepts no grades below 0, which mean the same as 0.
-    judged = {
-        query.id: {document: max(grade, 0) for document, grade in query.grades.items()}
-        for query in queries
-        if query.is_judged
-    }
-    # trec_eval sorts by score, and equal scores by id. Ranks as scores are never equal.
-    run = {
-        query: {document: -float(rank) for rank, document in enumerate(results[query].documents)} for query in judged
-    }
-    scores: dict[str, ScoreByQuery] = {label: dict.fromkeys(judged, 0.0) for label in labels.values()}
-    for metric in library.iter_calc([library.parse_measure(name) for name in labels], judged, run):
-        scores[labels[str(metric.measure)]][metric.query_id] = float(metric.value)
-    return scores | complete
-
-
-def _score_completeness(
-    measures: Sequence[Measure], queries: Sequence[EvaluationQuery], results: Mapping[str, QueryResult]
-) -> dict[str, ScoreByQuery]:
-    """Return 1 for each query whose relevant documents are all among the first, and 0 for the others."""
     return {
         measure.label: {
-            query.id: float(_list_relevant(query) <= set(results[query.id].documents[: measure.cutoff]))
+            query.id: score_ranking(measure.name, measure.cutoff, results[query.id].documents, query.grades)
             for query in queries
             if query.is_judged
         }
         for measure in measures
-        if measure.name == ALL_MEASURE
+        if not measure.is_excerpt_measure
     }
 
 
@@ -181,18 +143,3 @@ def score_excerpts(
             if measure.is_excerpt_measure:
                 scores[measure.label][query.id] = by_cutoff[measure.cutoff].to_dict()[measure.name]
     return scores, unlocated
-
-
-def load_ir_measures() -> ModuleType:
-    """Import ir-measures, an optional package, and return it. Raises EvaluateExtraMissing."""
-    try:
-        import ir_measures
-    except ImportError as exc:
-        raise EvaluateExtraMissing from exc
-    module: ModuleType = ir_measures
-    return module
-
-
-def _to_library_name(measure: Measure) -> str:
-    name = DOCUMENT_MEASURES[measure.name]
-    return name if measure.cutoff is None else f"{name}@{measure.cutoff}"

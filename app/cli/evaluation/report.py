@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.cli.evaluation.bootstrap_ci import Bootstrap, ConfidenceInterval, Difference
 from app.cli.evaluation.runner import SearchConfig
+from app.evaluations.bootstrap_ci import Bootstrap, ConfidenceInterval, Difference
 
 ScoreMapping = Mapping[str, float]
 

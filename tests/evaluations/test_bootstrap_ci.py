@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from app.cli.evaluation.bootstrap_ci import Bootstrap
+from app.evaluations.bootstrap_ci import Bootstrap
 
 
 def test_bootstrap_same_seed_gives_same_interval() -> None:
