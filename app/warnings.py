@@ -227,6 +227,18 @@ class WarningCode(StrEnum):
     )
     SOURCES_NOT_COMPRESSED = "sources_not_compressed", "The chat model did not shorten some of the sources."
 
+    # Evaluations.
+    EVALUATION_DEPTH_LIMITED = (
+        "evaluation_depth_limited",
+        "A setting requests fewer results than a measure looks at, so its figures are too low.",
+    )
+    EVALUATION_SEARCHES_FAILED = "evaluation_searches_failed", "Searches of an evaluation failed, and count as 0."
+    EVALUATION_SEARCHES_WARNED = "evaluation_searches_warned", "Searches of an evaluation gave a warning."
+    GOLDEN_RELEVANCE_MISSING = (
+        "golden_relevance_missing",
+        "Relevant documents or chunks of a golden set are missing, and were left out.",
+    )
+
     # SQL views.
     EMBEDDED_MODEL = "embedded_model", "Only a platform with the local model can embed queries for the view."
     NO_TLS = "no_tls", "Connections to the view may be unencrypted."

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 
 from app.agents.service import AgentService
 from app.answering.service import AnsweringService
@@ -18,7 +18,9 @@ from app.documents.deletion.service import DeletionService
 from app.documents.service import DocumentService
 from app.documents.upload.service import UploadService
 from app.enrichment.service import EnrichmentService
+from app.evaluations.evaluation_service import EvaluationService
 from app.evaluations.golden_set_service import GoldenSetService
+from app.evaluations.runner import EvaluationRunner
 from app.files.attachments import AttachmentService
 from app.files.batch_worker import FileBatchWorker
 from app.files.batches import FileBatchService
@@ -36,6 +38,7 @@ from app.knowledge_bases.service import KnowledgeBaseService
 from app.knowledge_bases.vector_stores import VectorStoreService
 from app.principal import Principal
 from app.quotas.service import QuotaService
+from app.retrieval.quota import search_within_quota
 from app.retrieval.service import RetrievalService
 from app.sql_views.service import SqlViewService
 from app.tenants.service import KeyService
@@ -208,6 +211,16 @@ class TenantServices:
     def golden_sets(self) -> GoldenSetService:
         """Service for golden sets."""
         return GoldenSetService(self.db, self.principal)
+
+    @cached_property
+    def evaluations(self) -> EvaluationService:
+        """Service for evaluations."""
+        return EvaluationService(self.db, self.principal, self.knowledge_bases, self.resources.queue)
+
+    @cached_property
+    def evaluation_runner(self) -> EvaluationRunner:
+        """Job of evaluations."""
+        return EvaluationRunner(self.db, partial(search_within_quota, self.retrieval))
 
     @cached_property
     def answering(self) -> AnsweringService:

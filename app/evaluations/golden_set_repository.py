@@ -53,12 +53,12 @@ class GoldenSetRepository:
         """Return a page of the items of a golden set, newest first. ``after`` is the last one of the page before."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "set": set_id, "after_time": after_time, "after_id": after_id}
-        return [_to_item(row) for row in await fetch_page(self.session, _ITEM_PAGE, {**values, "limit": limit})]
+        return [to_item(row) for row in await fetch_page(self.session, _ITEM_PAGE, {**values, "limit": limit})]
 
     async def find_items(self, set_id: UUID, digests: Collection[bytes]) -> dict[bytes, GoldenItem]:
         """Return the items of a golden set that have one of the hashes, by hash."""
         values = {"tenant": self.tenant_id, "set": set_id, "digests": list(digests)}
-        return {row["digest"]: _to_item(row) for row in await self.session.fetch_rows(_ITEMS_BY_DIGEST, values)}
+        return {row["digest"]: to_item(row) for row in await self.session.fetch_rows(_ITEMS_BY_DIGEST, values)}
 
     async def upsert_items(self, set_id: UUID, drafts: Sequence[GoldenItemDraft]) -> dict[bytes, GoldenItem]:
         """Insert items, or replace what is relevant in the items with the same query. Return the items by hash.
@@ -79,7 +79,7 @@ class GoldenSetRepository:
         ]
         values = {"tenant": self.tenant_id, "set": set_id, "items": json.dumps(rows)}
         await self.session.fetch_rows(_TOUCH, {"tenant": self.tenant_id, "id": set_id})
-        return {row["digest"]: _to_item(row) for row in await self.session.fetch_rows(_UPSERT_ITEMS, values)}
+        return {row["digest"]: to_item(row) for row in await self.session.fetch_rows(_UPSERT_ITEMS, values)}
 
     async def remove_item(self, set_id: UUID, item_id: UUID) -> bool:
         """Delete an item of a golden set; return whether it existed."""
@@ -107,7 +107,8 @@ class GoldenSetRepository:
         return None if row is None else GoldenSet(**row)
 
 
-def _to_item(row: Record) -> GoldenItem:
+def to_item(row: Record) -> GoldenItem:
+    """Return an item from its row."""
     return GoldenItem(
         id=row["id"],
         query=row["query"],

@@ -1,19 +1,25 @@
-"""Types of golden sets, and their errors."""
+"""Types of golden sets and evaluations, and their errors."""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID
 
-from app.errors import ConflictError, NotFoundError
+from app.errors import ConflictError, NotFoundError, TooManyRequestsError
+from app.warnings import ServiceWarning
 
 MAX_ITEMS = 5000
 """Maximum number of items of a golden set."""
 MAX_RELEVANT = 100
 """Maximum number of relevant documents and chunks of an item."""
+
+MAX_ACTIVE_EVALUATIONS = 2
+"""Maximum number of evaluations of a tenant that are queued or running."""
+RUN_EVALUATION_JOB = "run_evaluation"
 
 Position = tuple[datetime, UUID]
 
@@ -40,6 +46,24 @@ class TooManyRelevant(ConflictError):
     """An item has at most 100 relevant documents and chunks."""
 
     code = "too_many_relevant"
+
+
+class GoldenSetEmpty(ConflictError):
+    """The golden set has no items. Add items first."""
+
+    code = "golden_set_empty"
+
+
+class EvaluationNotFound(NotFoundError):
+    """There is no such evaluation."""
+
+    code = "evaluation_not_found"
+
+
+class TooManyEvaluations(TooManyRequestsError):
+    """A tenant runs at most two evaluations at the same time. Wait until one ends, or delete it."""
+
+    code = "too_many_evaluations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +142,102 @@ class LocatedItem:
 
     item: GoldenItem
     relevant: Sequence[LocatedRelevance]
+
+
+class EvaluationState(StrEnum):
+    """State of an evaluation."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the evaluation waits or runs."""
+        return self in (EvaluationState.QUEUED, EvaluationState.RUNNING)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSetting:
+    """Search settings of an evaluation: the body of the caller, and the settings as the service understands them."""
+
+    body: Mapping[str, Any]
+    request: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A run of a golden set. ``done`` counts the searches of ``total``; ``figures`` is None until the end."""
+
+    id: UUID
+    set_id: UUID
+    settings: Sequence[EvaluationSetting]
+    state: EvaluationState
+    done: int
+    total: int
+    figures: Sequence[Mapping[str, Any]] | None
+    warnings: Sequence[ServiceWarning]
+    error: Mapping[str, Any] | None
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRelevance:
+    """A relevant document or chunk, with its rank from 1; None if the search did not find it."""
+
+    relevance: Relevance
+    rank: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOutcome:
+    """Result of one query with one setting.
+
+    Attributes:
+        scores: Values by the label of the measure; empty if nothing relevant exists any more.
+        found: What is relevant, with ranks.
+        missing_count: Number of relevant documents and chunks that are missing.
+        warnings: Codes of the warnings of the search.
+        error: Code of the error of the search; None if it answered.
+    """
+
+    scores: Mapping[str, float]
+    found: Sequence[FoundRelevance] = ()
+    missing_count: int = 0
+    warnings: Sequence[str] = ()
+    error: str | None = None
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Return an outcome from its JSON in the database."""
+        found = [FoundRelevance(Relevance.from_json(entry), entry["rank"]) for entry in stored["found"]]
+        return cls(stored["scores"], found, stored["missing"], stored["warnings"], stored["error"])
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outcome as JSON for the database, with ids only."""
+        return {
+            "scores": dict(self.scores),
+            "found": [{**entry.relevance.to_json(), "rank": entry.rank} for entry in self.found],
+            "missing": self.missing_count,
+            "warnings": list(self.warnings),
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOutcome:
+    """Results of one item with each setting. ``item`` is None if the item was deleted."""
+
+    item_id: UUID
+    item: GoldenItem | None
+    outcomes: Sequence[QueryOutcome]
+
+
+class OutcomeChange(StrEnum):
+    """Change of a query from the first setting to the second."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    EQUAL = "equal"

@@ -30,6 +30,7 @@ from app.documents.metadata_backfill.service import BackfillRecovery, backfill_d
 from app.enrichment.enricher import DocumentEnricher
 from app.enrichment.types import ENRICH_JOB
 from app.errors import AppError, JobPostponed
+from app.evaluations.types import RUN_EVALUATION_JOB
 from app.files.batches import ATTACH_JOB
 from app.ids import derive_id
 from app.index_maintenance.index_drop import DROP_JOB, IndexDropper
@@ -56,6 +57,7 @@ from app.temp_files import count_abandoned
 from app.tenants.auth.caller_snapshot import restore_caller
 from app.webhooks.delivery_runner import WebhookDeliverer
 from app.webhooks.types import SEND_WEBHOOK_JOB
+from app.worker.evaluation_job import run_evaluation_job
 
 EXPIRED_BATCH_SIZE = 200
 EVENT_BATCH_SIZE = CHANGE_BATCH_SIZE = 10_000
@@ -263,6 +265,11 @@ async def attach_files(context: JobContext, job: ClaimedJob) -> None:
         await TenantServices(caller, context.resources).file_batch_worker.run(UUID(job.payload["batch"]))
 
 
+async def run_evaluation(context: JobContext, job: ClaimedJob) -> None:
+    """Run an evaluation. Payload: ``evaluation`` and ``caller``."""
+    await run_evaluation_job(context.resources, job)
+
+
 async def backfill_metadata(context: JobContext, job: ClaimedJob) -> None:
     """Run the metadata backfill of a knowledge base. Payload: ``knowledge_base``."""
     db = TenantDatabase(context.resources.database, job.tenant_id)
@@ -367,6 +374,7 @@ HANDLERS: dict[str, JobHandler] = {
     DELETIONS_JOB: recover_deletions,
     BACKFILL_JOB: backfill_metadata,
     ATTACH_JOB: attach_files,
+    RUN_EVALUATION_JOB: run_evaluation,
     EXPIRED_JOB: run_sweeper,
     OBJECTS_JOB: run_sweeper,
     RECORDS_JOB: run_sweeper,

@@ -16,6 +16,7 @@ from app.cleanup.sweeper import get_sweep_intervals, sweep_temp_files_forever
 from app.db.index_ddl import OwnerDatabase
 from app.db.models.control_plane_rows import ClaimedJob, WorkerConfinement
 from app.errors import AppError, JobPostponed
+from app.evaluations.types import RUN_EVALUATION_JOB
 from app.files.batches import ATTACH_JOB
 from app.index_maintenance.service import MAINTAIN_INDEXES_JOB
 from app.ingestion.pipeline import IngestionPipeline
@@ -48,7 +49,7 @@ def generate_worker_name() -> str:
 
 # Deletions, metadata backfills and attachments resume where they were interrupted. The worker interrupts a job of these
 # kinds after this time if another tenant waits for a slot. Ingestion yields its slot between slices.
-PREEMPTIBLE_KINDS = frozenset({PURGE_KNOWLEDGE_BASE_JOB, BACKFILL_JOB, ATTACH_JOB, "delete_tenant"})
+PREEMPTIBLE_KINDS = frozenset({PURGE_KNOWLEDGE_BASE_JOB, BACKFILL_JOB, ATTACH_JOB, RUN_EVALUATION_JOB, "delete_tenant"})
 PREEMPT_AFTER_SECONDS = 30.0
 HEARTBEAT_INTERVAL_SECONDS = 5.0
 

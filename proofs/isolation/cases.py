@@ -30,6 +30,7 @@ PLAIN_FIELDS = frozenset(
     agents concurrent_searches event_streams
     knowledge_bases api_keys prompt_versions webhooks stored_responses sql_views files file_batches batch_files
     chats golden_sets golden_items evaluations combine relevant settings
+    measure change
     repeat exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens compress
@@ -280,6 +281,11 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
     "POST /v1/webhooks/{webhook}/rotate": (RequestTemplate(), RequestTemplate(json={"overlap_seconds": 60})),
     "POST /v1/webhooks/{webhook}/test": (RequestTemplate(),),
     "POST /v1/webhooks/{webhook}/deliveries/{delivery}/replay": (RequestTemplate(),),
+    "POST /v1/evaluations": (
+        RequestTemplate(json={"set": "<golden_set>", "settings": [{}]}, needs=("item",)),
+        RequestTemplate(json={"set": "<golden_set>", "settings": [{"knowledge_bases": ["<kb>"]}]}, needs=("item",)),
+    ),
+    "GET /v1/evaluations": (RequestTemplate(), RequestTemplate(query={"set": "<golden_set>"})),
     "POST /v1/golden-sets": (RequestTemplate(json={"name": "a golden set"}),),
     "PATCH /v1/golden-sets/{golden_set}": (RequestTemplate(json={"name": "renamed"}),),
     "POST /v1/golden-sets/{golden_set}/items": (

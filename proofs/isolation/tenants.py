@@ -66,7 +66,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     created = tenant.admin.post("/v1/knowledge-bases", json={"name": name})
     created.raise_for_status()
     ids["kb"], ids["kb_name"] = name if form == "name" else created.json()["id"], name
-    if wanted & {"document", "external_id", "chunk", "entity", "correction", "item"}:
+    if wanted & {"document", "external_id", "chunk", "entity", "correction", "item", "evaluation"}:
         # A document that will be promoted is uploaded to a chat.
         scope = {"chat_id": ids["promoted_chat"], "agent_id": "a"} if wanted & PROMOTED_FIELDS else {}
         ids["document"] = _add_document(tenant, text, name, external_id=ids["external_id"], wanted=wanted, **scope)
@@ -79,6 +79,7 @@ def create_objects(tenant: Tenant, text: str, *, fields: Iterable[str], form: st
     _add_entities(tenant, name, ids, wanted)
     _add_claims(tenant, text, name, ids, wanted)
     _add_golden_set(tenant, text, ids, wanted)
+    _add_evaluation(tenant, ids, wanted)
     _add_outlets(tenant, name, ids, wanted)
     if "number" in wanted:
         _add_prompts(tenant, name, ids["agent_id"] if "agent_id" in wanted else None)
@@ -121,10 +122,26 @@ def _add_golden_set(tenant: Tenant, text: str, ids: dict[str, str], wanted: set[
     if wanted & {"golden_set", "item", "evaluation"}:
         created = tenant.admin.post("/v1/golden-sets", json={"name": text[:100]})
         ids["golden_set"] = created.raise_for_status().json()["id"]
-    if "item" in wanted:
+    if wanted & {"item", "evaluation"}:
         item = {"query": text, "relevant": [{"document": ids["document"]}]}
         added = tenant.admin.post(f"/v1/golden-sets/{ids['golden_set']}/items", json={"items": [item]})
         ids["item"] = added.raise_for_status().json()["items"][0]["id"]
+
+
+def _add_evaluation(tenant: Tenant, ids: dict[str, str], wanted: set[str]) -> None:
+    """Run an evaluation of the golden set to its end. Two tests may run at the same time, so a refusal is repeated."""
+    if "evaluation" not in wanted:
+        return
+    deadline = time.monotonic() + 60
+    body = {"set": ids["golden_set"], "settings": [{}]}
+    while (started := tenant.admin.post("/v1/evaluations", json=body)).status_code == 429:
+        assert time.monotonic() < deadline, started.text
+        time.sleep(0.05)
+    ids["evaluation"] = started.raise_for_status().json()["id"]
+    path = f"/v1/evaluations/{ids['evaluation']}"
+    while tenant.admin.get(path).raise_for_status().json()["state"] in ("queued", "running"):
+        assert time.monotonic() < deadline, path
+        time.sleep(0.05)
 
 
 def _add_claims(tenant: Tenant, text: str, kb: str, ids: Ids, wanted: set[str]) -> None:
@@ -221,6 +238,7 @@ ALL_FIELDS = (
     "sql_view",
     "golden_set",
     "item",
+    "evaluation",
 )
 
 

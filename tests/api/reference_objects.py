@@ -83,6 +83,7 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
     golden_set = expect(admin.post("/v1/golden-sets", json={"name": "Questions of new staff"}))
     golden_item = {"query": "Which trips are preferred?", "relevant": [{"document": document["id"]}]}
     added = expect(admin.post(f"/v1/golden-sets/{golden_set['id']}/items", json={"items": [golden_item]}))
+    evaluation = expect(admin.post("/v1/evaluations", json={"set": golden_set["id"], "settings": [{}]}))
     archive = admin.get(f"{KB}/export")
     assert archive.is_success, archive.text
     ids = {
@@ -101,6 +102,7 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
         example.DELIVERY_ID: delivery["id"],
         example.FILE_ID: stored["id"],
         example.FILE_BATCH_ID: batch["id"],
+        example.EVALUATION_ID: evaluation["id"],
         example.GOLDEN_SET_ID: golden_set["id"],
         example.GOLDEN_ITEM_ID: added["items"][0]["id"],
     }

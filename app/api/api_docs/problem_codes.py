@@ -68,6 +68,10 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "cancel_reindex": ("reindex_not_found",),
     "create_api_key": ("knowledge_base_not_found", "quota_exceeded", *SECRET_CODES),
     "create_file": ("empty", "quota_exceeded", "object_store_unavailable", "temp_disk_full"),
+    "create_evaluation": (
+        "golden_set_not_found", "golden_set_empty", "knowledge_base_not_found", "quota_exceeded",
+        "too_many_evaluations",
+    ),
     "create_golden_set": ("quota_exceeded",),
     "create_knowledge_base": ("knowledge_base_exists", "quota_exceeded"),
     "create_sql_view": (
@@ -104,6 +108,7 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "list_chunks": ("node_not_found",),
     "list_deletions": ("knowledge_base_not_found",),
     "list_entities": ("no_document_store",),
+    "list_evaluations": ("golden_set_not_found",),
     "delete_correction": ("no_document_store", "too_many_corrections"),
     "merge_entities": ("entity_not_found", "no_document_store", "too_many_corrections"),
     "split_entity": ("document_not_found", "entity_not_found", "no_document_store", "too_many_corrections"),

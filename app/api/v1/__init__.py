@@ -25,7 +25,7 @@ from app.api.v1.documents import (
 from app.api.v1.documents.preview import TextPreviewRequest
 from app.api.v1.documents.upload_schemas import ProvidedChunkRequest, TextDocumentCreate
 from app.api.v1.entities import corrections, entities
-from app.api.v1.evaluations import golden_sets
+from app.api.v1.evaluations import evaluations, golden_sets
 from app.api.v1.knowledge_bases import enrichment, knowledge_bases, prompts, reindex, sql_view, transfers
 from app.api.v1.search import agent_search, external_search, search
 
@@ -69,6 +69,7 @@ _ROUTE_MODULES = (
     audit_events,
     webhooks,
     golden_sets,
+    evaluations,
 )
 
 

@@ -32,7 +32,7 @@ def load_strategies() -> Mapping[str, Strategy[Any]]:
     return merge_plugins(GROUP, STRATEGIES, wrap_plugin_strategy, reserved=STRATEGY_ALIASES)
 
 
-def find_strategy(name: str, *, loc: tuple[str, ...]) -> Strategy[Any]:
+def find_strategy(name: str, *, loc: tuple[str | int, ...]) -> Strategy[Any]:
     """Return the strategy with this name or alias.
 
     Raises:
@@ -64,7 +64,9 @@ def resolve_stored_strategy(name: str, search_run: SearchRun) -> Strategy[Any]:
     return installed.get(name, installed[DEFAULT_STRATEGY])
 
 
-def parse_strategy_options(strategy: Strategy[Any], provided: Mapping[str, Any], *, loc: tuple[str, ...]) -> BaseModel:
+def parse_strategy_options(
+    strategy: Strategy[Any], provided: Mapping[str, Any], *, loc: tuple[str | int, ...]
+) -> BaseModel:
     """Parse the options of a strategy; missing options get their defaults.
 
     Raises:
