@@ -1,5 +1,6 @@
 """Job of an evaluation: a killed worker, limits of a tenant, a deleted evaluation, a lost job and the rate limit."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -122,9 +123,7 @@ async def test_evaluation_with_dead_job_has_failed(service: Service, tenant: Ten
     start(tenant, golden_set, {})
 
 
-async def test_delete_tenant_removes_golden_sets_and_evaluations(
-    make_database: DatabaseFactory, tmp_path: Path
-) -> None:
+def test_delete_tenant_removes_golden_sets_and_evaluations(make_database: DatabaseFactory, tmp_path: Path) -> None:
     with run_service(build_settings(tmp_path), make_database()) as service:
         tenant = service.create_tenant()
         golden_set = fill_set(tenant, tenant.add_text("Parental leave.")["id"], 3)
@@ -132,17 +131,17 @@ async def test_delete_tenant_removes_golden_sets_and_evaluations(
         counts = "select count(*) from {} where tenant_id = $1"
         own = decode_id("ten", tenant.id)
         tables = ("golden_set", "golden_item", "evaluation", "evaluation_result")
-        assert [await fetch(service, counts.format(table), own) for table in tables] == [1, 3, 1, 3]
+        assert [asyncio.run(fetch(service, counts.format(table), own)) for table in tables] == [1, 3, 1, 3]
         deleted = service.operator.delete(f"/v1/tenants/{tenant.id}")
         receipt = f"/v1/deletions/{deleted.headers['Carrel-Deletion-Id']}"
         deadline = time.monotonic() + 60
         while (found := service.operator.get(receipt).json())["finished_at"] is None:
             assert time.monotonic() < deadline, found
             time.sleep(0.05)
-        assert [await fetch(service, counts.format(table), own) for table in tables] == [0, 0, 0, 0]
+        assert [asyncio.run(fetch(service, counts.format(table), own)) for table in tables] == [0, 0, 0, 0]
 
 
-async def test_evaluation_within_rate_limit_of_tenant_ends(make_database: DatabaseFactory, tmp_path: Path) -> None:
+def test_evaluation_within_rate_limit_of_tenant_ends(make_database: DatabaseFactory, tmp_path: Path) -> None:
     """The rate limit admits fewer searches than the evaluation needs at once. No search is lost."""
     with run_service(build_settings(tmp_path), make_database()) as service:
         tenant = service.create_tenant()
