@@ -45,6 +45,7 @@ class SearchSettings:
     rerank: bool = False
     repeat: RepeatPolicy = "demote"
     combine: Combination | None = None
+    collapse: bool = False
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
 
     @classmethod

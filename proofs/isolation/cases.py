@@ -30,7 +30,7 @@ PLAIN_FIELDS = frozenset(
     agents concurrent_searches event_streams
     knowledge_bases api_keys prompt_versions webhooks stored_responses sql_views files file_batches batch_files
     chats golden_sets golden_items evaluations combine relevant settings
-    measure change
+    measure change collapse
     repeat exclude_dynamic expand expand_options window max_characters return_vectors explain merge image
     rerank transformers rewrite_prompt answer_prompt prompt session_scope max_top_k max_messages citations
     max_snippet_chars stream max_context_tokens compress
