@@ -10,7 +10,6 @@ from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.evaluations.golden_set_repository import to_item
 from app.evaluations.types import (
-    Evaluation,
     EvaluationSetting,
     EvaluationState,
     GoldenItem,
@@ -18,6 +17,7 @@ from app.evaluations.types import (
     OutcomeChange,
     Position,
     QueryOutcome,
+    StoredEvaluation,
 )
 from app.ids import generate_id
 from app.warnings import ServiceWarning, parse_stored_warnings
@@ -30,18 +30,20 @@ class EvaluationRepository:
         self.session = session
         self.tenant_id = tenant_id
 
-    async def add(self, set_id: UUID, settings: Sequence[EvaluationSetting], total: int) -> Evaluation:
+    async def add(self, set_id: UUID, settings: Sequence[EvaluationSetting], total: int) -> StoredEvaluation:
         """Insert a queued evaluation, and return it. The insert waits for other inserts of the tenant."""
         stored = json.dumps([{"body": setting.body, "request": setting.request} for setting in settings])
         row = await self._fetch(_ADD, {"id": generate_id(), "set": set_id, "settings": stored, "total": total})
         assert row is not None
         return row
 
-    async def find(self, evaluation_id: UUID) -> Evaluation | None:
+    async def find(self, evaluation_id: UUID) -> StoredEvaluation | None:
         """Return an evaluation, or None if it does not exist."""
         return await self._fetch(_FIND, {"id": evaluation_id})
 
-    async def list_evaluations(self, set_id: UUID | None, *, after: Position | None, limit: int) -> list[Evaluation]:
+    async def list_evaluations(
+        self, set_id: UUID | None, *, after: Position | None, limit: int
+    ) -> list[StoredEvaluation]:
         """Return a page of the evaluations, newest first, of one golden set or of all."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "set": set_id, "after_time": after_time, "after_id": after_id}
@@ -56,7 +58,7 @@ class EvaluationRepository:
         values = {"tenant": self.tenant_id, "ids": list(job_ids)}
         return {row["id"] for row in await self.session.fetch_rows(_LIVE_JOBS, values)}
 
-    async def start(self, evaluation_id: UUID) -> Evaluation | None:
+    async def start(self, evaluation_id: UUID) -> StoredEvaluation | None:
         """Mark an active evaluation as running, count its results, and return it; None if it is not active."""
         return await self._fetch(_START, {"id": evaluation_id})
 
@@ -103,7 +105,7 @@ class EvaluationRepository:
         return True
 
     async def list_outcomes(
-        self, evaluation: Evaluation, *, after: UUID | None = None, limit: int | None = None,
+        self, evaluation: StoredEvaluation, *, after: UUID | None = None, limit: int | None = None,
         measure: str | None = None, change: OutcomeChange | None = None,
     ) -> list[ItemOutcome]:  # fmt: skip
         """Return the results of items that all settings have, in the order of the items' ids.
@@ -127,13 +129,13 @@ class EvaluationRepository:
         }
         return [_to_item_outcome(row) for row in await self.session.fetch_rows(_OUTCOMES, values)]
 
-    async def _fetch(self, query: Any, values: Mapping[str, Any]) -> Evaluation | None:
+    async def _fetch(self, query: Any, values: Mapping[str, Any]) -> StoredEvaluation | None:
         row = await self.session.fetch_row(query, {"tenant": self.tenant_id, **values})
         return None if row is None else _to_evaluation(row)
 
 
-def _to_evaluation(row: Record) -> Evaluation:
-    return Evaluation(
+def _to_evaluation(row: Record) -> StoredEvaluation:
+    return StoredEvaluation(
         id=row["id"],
         set_id=row["set_id"],
         settings=[EvaluationSetting(**stored) for stored in row["settings"]],

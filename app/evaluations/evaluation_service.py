@@ -15,7 +15,6 @@ from app.evaluations.search_settings import DEFAULT_TOP_K, SearchSettings
 from app.evaluations.types import (
     MAX_ACTIVE_EVALUATIONS,
     RUN_EVALUATION_JOB,
-    Evaluation,
     EvaluationNotFound,
     EvaluationSetting,
     GoldenSetEmpty,
@@ -23,6 +22,7 @@ from app.evaluations.types import (
     ItemOutcome,
     OutcomeChange,
     Position,
+    StoredEvaluation,
     TooManyEvaluations,
 )
 from app.ids import derive_id
@@ -46,7 +46,7 @@ class EvaluationService:
 
     async def create(
         self, set_id: UUID, bodies: Sequence[dict[str, Any]], requests: Sequence[SearchRequest]
-    ) -> Evaluation:
+    ) -> StoredEvaluation:
         """Create an evaluation, which a job runs with the rights of the caller.
 
         Args:
@@ -84,19 +84,19 @@ class EvaluationService:
             await self._record(session, AuditAction.EVALUATION_CREATE, added.id)
         return added
 
-    async def get(self, evaluation_id: UUID) -> Evaluation:
+    async def get(self, evaluation_id: UUID) -> StoredEvaluation:
         """Return an evaluation. Raises EvaluationNotFound, ForbiddenError."""
         require_unrestricted_key(self.principal)
         async with self.db.transaction() as session:
             repository = self._create_repository(session)
-            found = _require_evaluation(await repository.find(evaluation_id))
-            if found.state.is_active and await self._fail_lost(repository):
-                found = _require_evaluation(await repository.find(evaluation_id))
-            return found
+            evaluation = _require_evaluation(await repository.find(evaluation_id))
+            if evaluation.state.is_active and await self._fail_lost(repository):
+                evaluation = _require_evaluation(await repository.find(evaluation_id))
+            return evaluation
 
     async def list_evaluations(
         self, set_id: UUID | None, *, after: Position | None, limit: int
-    ) -> Sequence[Evaluation]:
+    ) -> Sequence[StoredEvaluation]:
         """Return a page of the evaluations, newest first.
 
         Args:
@@ -132,8 +132,8 @@ class EvaluationService:
         require_unrestricted_key(self.principal)
         async with self.db.transaction(snapshot=True) as session:
             repository = self._create_repository(session)
-            found = _require_evaluation(await repository.find(evaluation_id))
-            return await repository.list_outcomes(found, after=after, limit=limit, measure=measure, change=change)
+            evaluation = _require_evaluation(await repository.find(evaluation_id))
+            return await repository.list_outcomes(evaluation, after=after, limit=limit, measure=measure, change=change)
 
     async def delete(self, evaluation_id: UUID) -> None:
         """Delete an evaluation with its results. A running one ends. Raises EvaluationNotFound, ForbiddenError."""
@@ -178,7 +178,7 @@ def _to_settings(request: SearchRequest, body: dict[str, Any]) -> SearchSettings
     return replace(settings, top_k=request.top_k or DEFAULT_TOP_K, **defaults)
 
 
-def _require_evaluation(evaluation: Evaluation | None) -> Evaluation:
+def _require_evaluation(evaluation: StoredEvaluation | None) -> StoredEvaluation:
     if evaluation is None:
         raise EvaluationNotFound
     return evaluation

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from app.evaluations.bootstrap_ci import Bootstrap, ConfidenceInterval
 from app.evaluations.ranking_measures import DEFAULT_ALL_MEASURE, DEFAULT_MEASURES, score_by_label, select_measures
-from app.evaluations.types import FoundRelevance, ItemOutcome, QueryOutcome, Relevance
+from app.evaluations.types import ItemOutcome, QueryOutcome, RankedRelevance, Relevance
 from app.warnings import ServiceWarning, WarningCode
 
 MEASURE_LABELS = (*DEFAULT_MEASURES, DEFAULT_ALL_MEASURE)
@@ -33,16 +33,16 @@ def judge_hits(
         ranked |= dict.fromkeys(_list_units(document_id, chunk_id, judged, with_chunks))
     units = list(ranked)
     ranks = {unit: rank for rank, unit in enumerate(units, 1)}
-    found = [FoundRelevance(relevance, ranks.get(_to_unit(relevance))) for relevance in relevant]
+    ranked_relevant = [RankedRelevance(relevance, ranks.get(_to_unit(relevance))) for relevance in relevant]
     grades = {_to_unit(relevance): 1 for relevance in relevant}
     scores = {label: score_by_label(label, units, grades) for label in MEASURE_LABELS} if grades else {}
-    return QueryOutcome(scores, found, missing_count, warnings)
+    return QueryOutcome(scores, ranked_relevant, missing_count, warnings)
 
 
 def fail_query(relevant: Sequence[Relevance], *, missing_count: int, error: str) -> QueryOutcome:
     """Return the outcome of a query that the search refused: all values are 0."""
     scores = dict.fromkeys(MEASURE_LABELS, 0.0) if relevant else {}
-    return QueryOutcome(scores, [FoundRelevance(each, None) for each in relevant], missing_count, (), error)
+    return QueryOutcome(scores, [RankedRelevance(each, None) for each in relevant], missing_count, (), error)
 
 
 def compute_figures(outcomes: Sequence[ItemOutcome]) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ def compute_figures(outcomes: Sequence[ItemOutcome]) -> list[dict[str, Any]]:
     if not scored:
         return []
     bootstrap = Bootstrap()
-    labels = select_measures([len(item.outcomes[0].found) for item in scored])
+    labels = select_measures([len(item.outcomes[0].relevant) for item in scored])
     return [_compute_measure(bootstrap, label, scored) for label in labels]
 
 

@@ -14,7 +14,7 @@ from app.evaluations.figures import compute_figures, fail_query, judge_hits, lis
 from app.evaluations.golden_set_repository import GoldenSetRepository
 from app.evaluations.golden_set_service import locate_items
 from app.evaluations.search_settings import DEFAULT_TOP_K, SearchSettings
-from app.evaluations.types import Evaluation, LocatedItem, QueryOutcome
+from app.evaluations.types import LocatedItem, QueryOutcome, StoredEvaluation
 from app.quotas.types import DailyTokenLimitReached, RateLimitState
 from app.retrieval.types import SearchRequest, SearchResult
 
@@ -69,7 +69,7 @@ class EvaluationRunner:
         async with self.db.transaction() as session:
             await EvaluationRepository(session, self.db.tenant_id).fail([evaluation_id], code, message)
 
-    async def _load_items(self, evaluation: Evaluation, *, after: UUID | None) -> list[LocatedItem]:
+    async def _load_items(self, evaluation: StoredEvaluation, *, after: UUID | None) -> list[LocatedItem]:
         async with self.db.transaction() as session:
             items = await EvaluationRepository(session, self.db.tenant_id).list_items(
                 evaluation.set_id, until=evaluation.created_at, after=after, limit=BATCH_SIZE
@@ -77,7 +77,7 @@ class EvaluationRunner:
             return await locate_items(GoldenSetRepository(session, self.db.tenant_id), items)
 
     async def _run_items(
-        self, evaluation: Evaluation, settings: Sequence[SearchSettings], located: Sequence[LocatedItem]
+        self, evaluation: StoredEvaluation, settings: Sequence[SearchSettings], located: Sequence[LocatedItem]
     ) -> bool:
         """Run the searches of some items that have no result; return False if the evaluation was deleted."""
         async with self.db.transaction() as session:
@@ -125,7 +125,7 @@ class EvaluationRunner:
                 await asyncio.sleep(RETRY_DELAY_SECONDS)
         raise AssertionError
 
-    async def _finish(self, evaluation: Evaluation, settings: Sequence[SearchSettings]) -> None:
+    async def _finish(self, evaluation: StoredEvaluation, settings: Sequence[SearchSettings]) -> None:
         async with self.db.transaction() as session:
             outcomes = await EvaluationRepository(session, self.db.tenant_id).list_outcomes(evaluation)
         top_ks = [setting.top_k or DEFAULT_TOP_K for setting in settings]

@@ -167,7 +167,7 @@ class EvaluationSetting:
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluation:
+class StoredEvaluation:
     """A run of a golden set. ``done`` counts the searches of ``total``; ``figures`` is None until the end."""
 
     id: UUID
@@ -184,7 +184,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundRelevance:
+class RankedRelevance:
     """A relevant document or chunk, with its rank from 1; None if the search did not find it."""
 
     relevance: Relevance
@@ -197,14 +197,14 @@ class QueryOutcome:
 
     Attributes:
         scores: Values by the label of the measure; empty if nothing relevant exists any more.
-        found: What is relevant, with ranks.
+        relevant: What is relevant, with ranks.
         missing_count: Number of relevant documents and chunks that are missing.
         warnings: Codes of the warnings of the search.
         error: Code of the error of the search; None if it answered.
     """
 
     scores: Mapping[str, float]
-    found: Sequence[FoundRelevance] = ()
+    relevant: Sequence[RankedRelevance] = ()
     missing_count: int = 0
     warnings: Sequence[str] = ()
     error: str | None = None
@@ -212,14 +212,14 @@ class QueryOutcome:
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """Return an outcome from its JSON in the database."""
-        found = [FoundRelevance(Relevance.from_json(entry), entry["rank"]) for entry in stored["found"]]
-        return cls(stored["scores"], found, stored["missing"], stored["warnings"], stored["error"])
+        ranked_relevant = [RankedRelevance(Relevance.from_json(entry), entry["rank"]) for entry in stored["relevant"]]
+        return cls(stored["scores"], ranked_relevant, stored["missing"], stored["warnings"], stored["error"])
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON for the database, with ids only."""
         return {
             "scores": dict(self.scores),
-            "found": [{**entry.relevance.to_json(), "rank": entry.rank} for entry in self.found],
+            "relevant": [{**entry.relevance.to_json(), "rank": entry.rank} for entry in self.relevant],
             "missing": self.missing_count,
             "warnings": list(self.warnings),
             "error": self.error,

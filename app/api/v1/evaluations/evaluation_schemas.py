@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 from app.api.http import example_values
 from app.api.v1.evaluations.golden_set_schemas import GoldenItemMessageOut
 from app.api.v1.schemas import Identifier, ListResponse, StrictRequestModel, Time
-from app.evaluations.types import Evaluation, EvaluationState, ItemOutcome, QueryOutcome
+from app.evaluations.types import EvaluationState, ItemOutcome, QueryOutcome, StoredEvaluation
 from app.ids import encode_id
 
 SettingBody = Annotated[dict[str, Any], Field(max_length=50)]
@@ -102,7 +102,7 @@ class EvaluationList(ListResponse[EvaluationOut]):
     """Page of evaluations."""
 
 
-class FoundRelevanceOut(BaseModel):
+class RankedRelevanceOut(BaseModel):
     """Relevant document or chunk, with its rank."""
 
     document: str = Field(description="Id of the document.", examples=[example_values.DOCUMENT_ID])
@@ -120,7 +120,7 @@ class QueryResultOut(BaseModel):
     scores: dict[str, float] = Field(
         description="Values by measure; empty if nothing relevant exists any more.", examples=[{"nDCG@10": 1.0}]
     )
-    relevant: list[FoundRelevanceOut] = Field(description="What is relevant and existed, with ranks.")
+    relevant: list[RankedRelevanceOut] = Field(description="What is relevant and existed, with ranks.")
     missing: int = Field(description="Number of relevant documents and chunks that are missing.", examples=[0])
     warnings: list[str] = Field(description="Codes of the warnings of the search.", examples=[["rewriting_skipped"]])
     error: str | None = Field(description="Code of the error of the search; null if it answered.", examples=[None])
@@ -144,7 +144,7 @@ class EvaluationResultList(ListResponse[EvaluationResultOut]):
     """Page of results of an evaluation."""
 
 
-def to_evaluation_out(evaluation: Evaluation) -> dict[str, Any]:
+def to_evaluation_out(evaluation: StoredEvaluation) -> dict[str, Any]:
     """Return the JSON object of an evaluation."""
     return {
         "id": encode_id("eval", evaluation.id),
@@ -177,7 +177,7 @@ def _to_query_result_out(outcome: QueryOutcome) -> dict[str, Any]:
             "chunk": None if entry.relevance.chunk_id is None else encode_id("chk", entry.relevance.chunk_id),
             "rank": entry.rank,
         }
-        for entry in outcome.found
+        for entry in outcome.relevant
     ]
     return {
         "scores": outcome.scores,
