@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from app.api.http import example_values
+from app.api.http.warning_schema import WarningOut, to_warnings_out
 from app.api.v1.evaluations.golden_set_schemas import GoldenItemMessageOut
 from app.api.v1.schemas import Identifier, ListResponse, StrictRequestModel, Time
 from app.evaluations.types import EvaluationState, ItemOutcome, QueryOutcome, StoredEvaluation
@@ -63,15 +64,6 @@ class FigureOut(BaseModel):
     difference: DifferenceOut | None = Field(description="Difference of two settings; null with one setting.")
 
 
-class EvaluationWarningOut(BaseModel):
-    """Warning of an evaluation."""
-
-    code: str = Field(description="Stable code.", examples=["golden_relevance_missing"])
-    message: str = Field(
-        description="One sentence.", examples=["3 relevant documents or chunks are missing, and were left out."]
-    )
-
-
 class EvaluationErrorOut(BaseModel):
     """Reason of a failed evaluation."""
 
@@ -90,7 +82,7 @@ class EvaluationOut(BaseModel):
     )
     progress: EvaluationProgressOut = Field(description="Number of searches that are done.")
     figures: list[FigureOut] = Field(description="Figures by measure; empty until the evaluation is done.")
-    warnings: list[EvaluationWarningOut] = Field(description="Warnings of the evaluation.")
+    warnings: list[WarningOut] = Field(description="Warnings of the evaluation.", examples=[[]])
     error: EvaluationErrorOut | None = Field(description="Reason of `failed`; null otherwise.")
     created_at: Time = Field(description="Time of creation, in UTC.", examples=[example_values.CREATED_AT])
     finished_at: Time | None = Field(
@@ -122,7 +114,9 @@ class QueryResultOut(BaseModel):
     )
     relevant: list[RankedRelevanceOut] = Field(description="What is relevant and existed, with ranks.")
     missing: int = Field(description="Number of relevant documents and chunks that are missing.", examples=[0])
-    warnings: list[str] = Field(description="Codes of the warnings of the search.", examples=[["rewriting_skipped"]])
+    warning_codes: list[str] = Field(
+        description="Codes of the warnings of the search.", examples=[["rewriting_skipped"]]
+    )
     error: str | None = Field(description="Code of the error of the search; null if it answered.", examples=[None])
 
 
@@ -153,7 +147,7 @@ def to_evaluation_out(evaluation: StoredEvaluation) -> dict[str, Any]:
         "state": evaluation.state,
         "progress": {"done": evaluation.done, "total": evaluation.total},
         "figures": evaluation.figures or [],
-        "warnings": [warning.to_json() for warning in evaluation.warnings],
+        "warnings": to_warnings_out(evaluation.warnings),
         "error": evaluation.error,
         "created_at": evaluation.created_at,
         "finished_at": evaluation.finished_at,
@@ -183,6 +177,6 @@ def _to_query_result_out(outcome: QueryOutcome) -> dict[str, Any]:
         "scores": outcome.scores,
         "relevant": relevant,
         "missing": outcome.missing_count,
-        "warnings": outcome.warnings,
+        "warning_codes": outcome.warnings,
         "error": outcome.error,
     }
