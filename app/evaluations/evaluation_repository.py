@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from app.db.page_counts import fetch_page
 from app.db.session import Session
 from app.db.statements import Record, parse_statement
 from app.evaluations.golden_set_repository import to_item
@@ -47,7 +48,7 @@ class EvaluationRepository:
         """Return a page of the evaluations, newest first, of one golden set or of all."""
         after_time, after_id = after or (None, None)
         values = {"tenant": self.tenant_id, "set": set_id, "after_time": after_time, "after_id": after_id}
-        return [_to_evaluation(row) for row in await self.session.fetch_rows(_PAGE, {**values, "limit": limit})]
+        return [_to_evaluation(row) for row in await fetch_page(self.session, _PAGE, {**values, "limit": limit})]
 
     async def list_active_ids(self) -> list[UUID]:
         """Return the ids of evaluations that wait or run."""
@@ -122,12 +123,12 @@ class EvaluationRepository:
             "id": evaluation.id,
             "set": evaluation.set_id,
             "settings": len(evaluation.settings),
-            "after": after,
+            "after_id": after,
             "measure": measure,
             "change": change,
             "limit": limit,
         }
-        return [_to_item_outcome(row) for row in await self.session.fetch_rows(_OUTCOMES, values)]
+        return [_to_item_outcome(row) for row in await fetch_page(self.session, _OUTCOMES, values)]
 
     async def _fetch(self, query: Any, values: Mapping[str, Any]) -> StoredEvaluation | None:
         row = await self.session.fetch_row(query, {"tenant": self.tenant_id, **values})
@@ -196,7 +197,7 @@ values (:tenant, :id, :item, :setting, :result::jsonb) on conflict do nothing"""
 _OUTCOMES = parse_statement("""
 with compared as (
   select r.item_id, jsonb_agg(r.result order by r.setting) as results from evaluation_result r
-   where r.tenant_id = :tenant and r.evaluation_id = :id and (:after::uuid is null or r.item_id > :after)
+   where r.tenant_id = :tenant and r.evaluation_id = :id and (:after_id::uuid is null or r.item_id > :after_id)
    group by r.item_id having count(*) = :settings
 ), differences as (
   select item_id, results, sign((results -> 1 -> 'scores' ->> :measure::text)::float8
@@ -206,4 +207,4 @@ select d.item_id, d.results, i.id, i.query, i.messages, i.digest, i.relevant, i.
   from differences d
   left join golden_item i on i.tenant_id = :tenant and i.set_id = :set and i.id = d.item_id
  where :change::text is null or d.gain = case :change when 'better' then 1 when 'worse' then -1 else 0 end
- order by d.item_id limit :limit::bigint""")
+ order by d.item_id limit :limit""")

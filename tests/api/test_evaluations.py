@@ -98,6 +98,9 @@ def test_evaluation_results_are_paged(tenant: Tenant) -> None:
         items += [entry["item"] for entry in page["items"]]
         cursor = page["next_cursor"]
     assert len(items) == len(set(items)) == 5
+    counted = {"limit": "1", "count": "true"}
+    assert tenant.admin.get(f"{EVALUATIONS}/{evaluation}/results", params=counted).json()["total"] == 5
+    assert tenant.admin.get(EVALUATIONS, params=counted).json()["total"] == 1
 
 
 def test_evaluation_equals_figures_of_carrel_evaluate(tenant: Tenant, tmp_path: Any) -> None:

@@ -59,10 +59,10 @@ async def list_evaluations(
 ) -> dict[str, Any]:
     """Return the evaluations of the tenant, newest first."""
     set_id = None if golden_set is None else _decode_set_id(golden_set)
-    rows = await tenant.evaluations.list_evaluations(set_id, after=page.parse_cursor(), limit=page.limit + 1)
+    rows = await tenant.evaluations.list_evaluations(set_id, after=page.parse_cursor(), limit=page.row_limit)
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].created_at, items[-1].id) if rows[page.limit :] else None
-    return {"items": [to_evaluation_out(evaluation) for evaluation in items], "next_cursor": cursor}
+    return page.build_reply([to_evaluation_out(evaluation) for evaluation in items], cursor)
 
 
 @router.get("/{evaluation}", summary="Get an evaluation", response_model=EvaluationOut)
@@ -89,11 +89,11 @@ async def list_evaluation_results(
     """Return the results of the queries, also while the evaluation runs."""
     after = page.parse_chunk_cursor()
     rows = await tenant.evaluations.list_results(
-        _decode_evaluation_id(evaluation), measure, change, after=after[0] if after else None, limit=page.limit + 1
+        _decode_evaluation_id(evaluation), measure, change, after=after[0] if after else None, limit=page.row_limit
     )
     items = rows[: page.limit]
     cursor = encode_cursor(items[-1].item_id, 0) if rows[page.limit :] else None
-    return {"items": [to_result_out(outcome) for outcome in items], "next_cursor": cursor}
+    return page.build_reply([to_result_out(outcome) for outcome in items], cursor)
 
 
 @router.delete("/{evaluation}", summary="Delete an evaluation", status_code=204)
