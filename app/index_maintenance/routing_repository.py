@@ -138,21 +138,18 @@ select e.embedding
  where e.scope_key = any(:scopes::uuid[]) limit :size""")
 _TEXT_VECTORS = parse_statement("""
 select embedding from routing_vector where tenant_id = :tenant and index_id = :index and described order by number""")
-_UPSERT = parse_statement("""
+_UPSERT, _UPSERT_TEXTS = (
+    parse_statement(f"""
 insert into routing_profile as p (tenant_id, index_id, model, chunks, texts_id)
-select i.tenant_id, i.id, :model::uuid, :chunks::bigint, :texts_id::uuid from search_index i
+select i.tenant_id, i.id, :model::uuid, {chunks}, :texts_id::uuid from search_index i
  where i.tenant_id = :tenant and i.id = :index and i.state <> 'retired' for key share
-on conflict (tenant_id, index_id) do update
-   set model = excluded.model, chunks = excluded.chunks, changed_chunks = 0, texts_id = excluded.texts_id,
-       created_at = now()
-returning 1""")
-_UPSERT_TEXTS = parse_statement("""
-insert into routing_profile as p (tenant_id, index_id, model, chunks, texts_id)
-select i.tenant_id, i.id, :model::uuid, 0, :texts_id::uuid from search_index i
- where i.tenant_id = :tenant and i.id = :index and i.state <> 'retired' for key share
-on conflict (tenant_id, index_id) do update
-   set model = coalesce(excluded.model, p.model), texts_id = excluded.texts_id, created_at = now()
-returning 1""")
+on conflict (tenant_id, index_id) do update set {changes}, texts_id = excluded.texts_id, created_at = now()
+returning 1""")  # noqa: S608  (constants)
+    for chunks, changes in (
+        (":chunks::bigint", "model = excluded.model, chunks = excluded.chunks, changed_chunks = 0"),
+        ("0", "model = coalesce(excluded.model, p.model)"),
+    )
+)
 _CLEAR_TEXTS = parse_statement(
     "delete from routing_vector where tenant_id = :tenant and index_id = :index and described"
 )
