@@ -1,12 +1,13 @@
 """Base classes of all errors. Each API maps them to its error format; packages derive classes with stable codes.
 
-``AppError`` has nine kinds, here with their HTTP status:
+``AppError`` has ten kinds, here with their HTTP status:
 
 - InvalidInputError (422): the request is well-formed but not valid.
 - UnauthorizedError (401): the credential is missing or not valid.
 - ForbiddenError (403): the credential does not allow the request.
 - NotFoundError (404): the object does not exist, or the credential may not see it.
 - ConflictError (409): the state of the object does not allow the request.
+- PreconditionFailedError (412): the object has changed since the caller read it.
 - TooLargeError (413): something is over a limit of size.
 - UnsupportedMediaTypeError (415): no parser reads the media type.
 - TooManyRequestsError (429): something is over a limit of rate or number; a later request can succeed.
@@ -60,6 +61,12 @@ class ConflictError(AppError):
     """The state of the object does not allow the request."""
 
     code = "conflict"
+
+
+class PreconditionFailedError(AppError):
+    """The object has changed since it was read. Read it again, and send its new ETag."""
+
+    code = "precondition_failed"
 
 
 class TooLargeError(AppError):

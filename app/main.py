@@ -26,6 +26,8 @@ CORS_ALLOWED_HEADERS = [
     "X-Request-Id",
     "Last-Event-ID",
     "Range",
+    "If-Match",
+    "If-None-Match",
     "If-Range",
     "Mcp-Protocol-Version",
     "Mcp-Method",
@@ -52,6 +54,8 @@ Carrel stores documents of many tenants and searches them: upload a file, search
 - **Errors** are `application/problem+json` (RFC 9457). The last part of `type` is a stable error code.
 - **Lists** take `limit` and `cursor`. `next_cursor` is null on the last page. With `count=true`, `total` is the
   number of all items; it is left out with the warning `count_unavailable` if counting takes over two seconds.
+- **Edits** are safe with `If-Match`: send the `ETag` of the resource with a PATCH. If another edit was faster, the
+  response is 412 `precondition_failed`. `If-None-Match` on a GET saves the body of an unchanged resource (304).
 - **Writes** take an `Idempotency-Key`, so that they can be sent again safely.
 - **Ids** have a prefix that says what they name, for example `doc_01h455vb4pex5vsknk084sn02q`.
 - **Times** are RFC 3339 in UTC. Sizes are bytes, offsets are code points, durations say their unit.

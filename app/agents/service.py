@@ -1,7 +1,7 @@
 """Use cases of agents: bind them to knowledge bases and search settings, and find a binding for a search."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -86,7 +86,12 @@ class AgentService:
             return await self._update_locked_binding(session, agent_id, locked_ids, settings), False
 
     async def update(
-        self, agent_id: str, knowledge_base_ids: Sequence[UUID] | None, changes: Mapping[str, Any]
+        self,
+        agent_id: str,
+        knowledge_base_ids: Sequence[UUID] | None,
+        changes: Mapping[str, Any],
+        *,
+        check: Callable[[BoundAgent], None] | None = None,
     ) -> BoundAgent:
         """Change a binding.
 
@@ -94,6 +99,7 @@ class AgentService:
             agent_id: ID that the agent's platform gives the agent.
             knowledge_base_ids: New knowledge bases; None keeps the present knowledge bases.
             changes: New values of search settings; other settings stay.
+            check: Check of the stored binding under its lock, before the change; None without one.
 
         Raises:
             AgentNotFound: The agent has no binding.
@@ -107,6 +113,8 @@ class AgentService:
                 None if knowledge_base_ids is None else await repository.lock_knowledge_bases(knowledge_base_ids)
             )
             previous = _require_binding(await repository.find(agent_id, lock=True))
+            if check is not None:
+                check(previous)
             settings = replace(previous.settings, **changes)
             return await self._update_locked_binding(
                 session, agent_id, previous.knowledge_base_ids if locked_ids is None else locked_ids, settings

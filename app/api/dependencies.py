@@ -21,6 +21,7 @@ from fastapi.security.base import SecurityBase
 from app.api.http import example_values
 from app.api.http.admission import AdmissionControl
 from app.api.http.disconnects import watch_for_disconnect
+from app.api.http.etags import NONE_MATCH_PARAMETER, NOT_MODIFIED_RESPONSE, add_etag, find_resource_schema
 from app.api.http.idempotency import CONFLICT_RESPONSE, IDEMPOTENCY_PARAMETER, WRITE_METHODS, run_idempotent
 from app.api.http.warning_schema import to_warnings_out
 from app.bootstrap import Resources, TenantServices
@@ -83,6 +84,10 @@ class AuthenticatedRoute(APIRoute):
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
         super().__init__(path, endpoint, **options)
+        self.resource_schema = find_resource_schema(self.response_model)
+        if self.resource_schema is not None and not self.is_write:
+            self.openapi_extra = {**(self.openapi_extra or {}), "parameters": [NONE_MATCH_PARAMETER]}
+            self.responses = {304: NOT_MODIFIED_RESPONSE, **self.responses}
         if self.is_write:
             self.openapi_extra = {**(self.openapi_extra or {}), "parameters": [IDEMPOTENCY_PARAMETER]}
             self.responses = {409: CONFLICT_RESPONSE, **self.responses}
@@ -110,9 +115,13 @@ class AuthenticatedRoute(APIRoute):
             request.state.started_at = time.monotonic()
             request.state.principal = principal = await _authenticate(request)
             admission: AdmissionControl = request.app.state.admission
-            return await admission.run_request(
+            response = await admission.run_request(
                 request, principal.tenant_id, partial(handle_admitted, request, principal)
             )
+            if self.resource_schema is None:
+                return response
+            none_match = request.headers.get("if-none-match")
+            return add_etag(response, self.resource_schema, none_match=none_match, is_read=request.method == "GET")
 
         async def handle_admitted(request: Request, principal: Principal) -> Response:
             if not self.is_write:

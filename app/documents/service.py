@@ -1,7 +1,7 @@
 """Reading, changing and reindexing documents."""
 
 import time
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -210,7 +210,13 @@ class DocumentService:
             return kb.row.name, documents
 
     async def update(
-        self, reference: str, document_id: UUID, changes: Mapping[str, Any], *, retry_failed: bool = True
+        self,
+        reference: str,
+        document_id: UUID,
+        changes: Mapping[str, Any],
+        *,
+        retry_failed: bool = True,
+        check: Callable[[DocumentRow], None] | None = None,
     ) -> DocumentRow:
         """Change fields of a document, in its row and in the search index.
 
@@ -222,6 +228,7 @@ class DocumentService:
             reference: Name or id of the knowledge base.
             document_id: The document.
             changes: New values by field: ``metadata``, ``title``, ``source_uri``, ``scope`` or another column.
+            check: Check of the stored document under its lock, before the change; None without one.
             retry_failed: Whether a new title also starts ingestion of a document that has failed.
 
         Returns:
@@ -247,6 +254,8 @@ class DocumentService:
                         document.id
                     )
                     await session.refresh(document)
+                if check is not None:
+                    check(document)
                 if "scope" in changes:
                     scope = changes["scope"].with_tenant(self.db.tenant_id)
                     await claim_scope(session, self.knowledge_bases.principal, scope)

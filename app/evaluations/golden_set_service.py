@@ -1,6 +1,6 @@
 """Use cases of golden sets: create, change and delete them, and add and remove items."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
@@ -64,12 +64,15 @@ class GoldenSetService:
         async with self.db.transaction() as session:
             return await self._create_repository(session).list_sets(after=after, limit=limit)
 
-    async def update(self, set_id: UUID, changes: Mapping[str, Any]) -> GoldenSet:
+    async def update(
+        self, set_id: UUID, changes: Mapping[str, Any], *, check: Callable[[GoldenSet], None] | None = None
+    ) -> GoldenSet:
         """Change the name or the description of a golden set.
 
         Args:
             set_id: ID of the golden set.
             changes: New values by field.
+            check: Check of the stored golden set under its lock, before the change; None without one.
 
         Returns:
             The changed golden set.
@@ -82,6 +85,8 @@ class GoldenSetService:
         async with self.db.transaction() as session:
             repository = self._create_repository(session)
             before = _require_set(await repository.lock(set_id))
+            if check is not None:
+                check(before)
             after = replace(before, **changes)
             if after == before:
                 return before

@@ -187,7 +187,9 @@ class KnowledgeBaseService:
         )
         return (views, False) if views else await repository.find_first(allowed_ids, max_count=max_count)
 
-    async def update(self, reference: str, changes: dict[str, Any]) -> KnowledgeBaseView:
+    async def update(
+        self, reference: str, changes: dict[str, Any], *, check: Callable[[KnowledgeBaseView], None] | None = None
+    ) -> KnowledgeBaseView:
         """Change titles, ``retrieval``, ``routing``, ``graph``, ``source``, ``enrichment`` or ``metadata_filter``.
 
         A job applies a new ``metadata_filter`` to the documents. Other changes apply immediately.
@@ -195,6 +197,7 @@ class KnowledgeBaseService:
         Args:
             reference: Name or id of the knowledge base.
             changes: New values by field.
+            check: Check of the stored knowledge base under its lock, before the change; None without one.
 
         Returns:
             The changed knowledge base with counts.
@@ -212,6 +215,11 @@ class KnowledgeBaseService:
             await self.settings.sources.verify(parse_stored_source(source), self.db.tenant_id)
         async with self.db.transaction() as session:
             view = await self.find_in_session(session, reference)
+            if check is not None:
+                repository = KnowledgeBaseRepository(session, self.db.tenant_id)
+                await repository.lock(view.row.id)
+                locked = await reload_view(repository, view.row.id)
+                check(await repository.add_counts(locked, reader=None))  # with the texts of the routing
             if strategy := changes.get("retrieval", {}).get("strategy"):
                 require_valid_choice("strategy", strategy, self.settings.strategies, ("body", "retrieval", "strategy"))
             self._check_changes(view, changes)

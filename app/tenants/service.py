@@ -99,6 +99,7 @@ class TenantService:
         quotas: Mapping[str, Any] | None = None,
         sql_views: bool | None = None,
         actor: Actor = SERVICE_ACTOR,
+        check: Callable[[TenantRow], None] | None = None,
     ) -> TenantRow:
         """Change a tenant. None leaves a field unchanged.
 
@@ -108,6 +109,7 @@ class TenantService:
             quotas: New quotas by name. A quota of None removes the limit.
             sql_views: Whether SQL views are allowed. If they are forbidden, existing SQL views are empty immediately.
             actor: The author of the audit event.
+            check: Check of the stored tenant under its lock, before the change; None without one.
 
         Returns:
             The changed tenant.
@@ -120,6 +122,8 @@ class TenantService:
             repository = TenantRepository(session)
             tenant = await repository.lock(tenant_id)
             if tenant is not None:
+                if check is not None:
+                    check(tenant)
                 before = tenant.name, tenant.quotas, tenant.sql_views
                 tenant.name = name or tenant.name
                 tenant.sql_views = tenant.sql_views if sql_views is None else sql_views

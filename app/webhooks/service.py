@@ -2,7 +2,7 @@
 
 import base64
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -89,12 +89,15 @@ class WebhookService:
         async with self.db.transaction() as session:
             return await self._create_repository(session).list_webhooks(after=after, limit=limit)
 
-    async def update(self, webhook_id: UUID, changes: Mapping[str, Any]) -> Webhook:
+    async def update(
+        self, webhook_id: UUID, changes: Mapping[str, Any], *, check: Callable[[Webhook], None] | None = None
+    ) -> Webhook:
         """Change fields of a webhook. A change resets its consecutive failures.
 
         Args:
             webhook_id: ID of the webhook.
             changes: New values by field.
+            check: Check of the stored webhook under its lock, before the change; None without one.
 
         Returns:
             The changed webhook.
@@ -110,6 +113,8 @@ class WebhookService:
         async with self.db.transaction() as session:
             repository = self._create_repository(session)
             before = _require_webhook(await repository.find(webhook_id, lock=True))
+            if check is not None:
+                check(before)
             after = replace(before, **changes)
             if after == before:
                 return before

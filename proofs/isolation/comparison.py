@@ -14,7 +14,15 @@ from proofs.isolation.cases import PLACEHOLDER, EndpointCase
 from proofs.isolation.tenants import Ids
 
 # Headers that change with time, such as the remaining requests of a rate limit.
-VARYING_HEADERS = {"date", "x-request-id", "content-length", "server-timing", "ratelimit-remaining", "ratelimit-reset"}
+VARYING_HEADERS = {
+    "date",
+    "etag",
+    "x-request-id",
+    "content-length",
+    "server-timing",
+    "ratelimit-remaining",
+    "ratelimit-reset",
+}
 CREATED_HEADERS = {"location", "carrel-deletion-id"}
 VARYING_FIELDS = {"status", "progress", "version", "live_version", "chunk_count", "sha256", "hint", "bytes"}
 VARYING_FIELDS |= {"timings_ms", "carrel/timings_ms"}

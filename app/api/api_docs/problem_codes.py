@@ -166,6 +166,7 @@ def list_codes(operation: Mapping[str, Any]) -> list[str]:
         *(BODY_CODES if "requestBody" in operation else ()),
         *(JSON_BODY_CODES if "application/json" in operation.get("requestBody", {}).get("content", {}) else ()),
         *(WRITE_CODES if ("header", "Idempotency-Key") in names else ()),
+        *(("precondition_failed",) if ("header", "If-Match") in names else ()),
         *OPERATION_CODES.get(operation["operationId"], ()),
     )
     excluded = EXCLUDED_CODES.get(operation["operationId"], ())

@@ -18,6 +18,7 @@ STATUS_DESCRIPTIONS = {
     404: "The resource does not exist, or the API key may not see it.",
     408: "The request took too long to arrive.",
     409: "The state of the resource or of an earlier request with the `Idempotency-Key` does not allow the request.",
+    412: "The resource has changed since it was read.",
     413: "The body is over a size limit.",
     415: "The media type is not supported.",
     416: "The requested range is outside of the file.",

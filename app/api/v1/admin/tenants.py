@@ -1,7 +1,7 @@
 """Tenants, which the operator manages, and ``/v1/me`` for every caller."""
 
 from dataclasses import asdict
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -16,6 +16,7 @@ from app.api.dependencies import (
     encode_cursor,
 )
 from app.api.http import example_values
+from app.api.http.etags import CurrentPrecondition
 from app.api.http.path_parameters import TenantPath
 from app.api.http.request_models import STORABLE
 from app.api.v1.deletion_header import create_deletion_response, describe_deletion_header
@@ -100,6 +101,8 @@ class TenantList(ListResponse[TenantOut]):
 
 class TenantDetailOut(TenantOut):
     """Tenant with its quotas."""
+
+    etag_fields: ClassVar = frozenset(TenantUpdate.model_fields)
 
     quotas: TenantQuotasOut = Field(description="Quotas of the tenant.")
     sql_views: bool = Field(description=_SQL_VIEWS_DESCRIPTION, examples=[False])
@@ -199,7 +202,11 @@ async def get_tenant(tenant: TenantPath, resources: CurrentResources, _: Current
 
 @router.patch("/tenants/{tenant}", summary="Update a tenant", response_model=TenantDetailOut, tags=["tenants"])
 async def update_tenant(
-    tenant: TenantPath, body: TenantUpdate, resources: CurrentResources, operator: CurrentOperator
+    tenant: TenantPath,
+    body: TenantUpdate,
+    resources: CurrentResources,
+    operator: CurrentOperator,
+    precondition: CurrentPrecondition,
 ) -> dict[str, Any]:
     """Change name, quotas or permission for SQL views of a tenant. The change applies to all processes at once."""
     actor = Actor.from_principal(operator.principal)
@@ -209,6 +216,7 @@ async def update_tenant(
         quotas=_to_quota_changes(body.quotas),
         sql_views=body.sql_views,
         actor=actor,
+        check=precondition.build_check(TenantDetailOut, _to_tenant_detail_out),
     )
     return _to_tenant_detail_out(updated)
 

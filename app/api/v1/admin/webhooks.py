@@ -1,7 +1,7 @@
 """Webhooks: addresses that receive events, and the deliveries of events to these addresses."""
 
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentPageParams, encode_cursor
 from app.api.http import example_values
+from app.api.http.etags import CurrentPrecondition
 from app.api.http.path_parameters import DeliveryPath, WebhookPath
 from app.api.http.request_models import STORABLE
 from app.api.v1.schemas import ListResponse, StrictRequestModel, Time, Title
@@ -76,6 +77,8 @@ class WebhookSecretRotateRequest(StrictRequestModel):
 
 class WebhookOut(BaseModel):
     """Webhook without its secret."""
+
+    etag_fields: ClassVar = frozenset(WebhookUpdate.model_fields)
 
     id: str = Field(description="Id of the webhook.", examples=[example_values.WEBHOOK_ID])
     url: str = Field(description="Address that gets the events.", examples=["https://hooks.example.com/carrel"])
@@ -205,12 +208,15 @@ async def get_webhook(webhook: WebhookPath, tenant: CurrentAdmin) -> dict[str, A
 
 
 @router.patch("/{webhook}", summary="Update a webhook", response_model=WebhookOut)
-async def update_webhook(webhook: WebhookPath, body: WebhookUpdate, tenant: CurrentAdmin) -> dict[str, Any]:
+async def update_webhook(
+    webhook: WebhookPath, body: WebhookUpdate, tenant: CurrentAdmin, precondition: CurrentPrecondition
+) -> dict[str, Any]:
     """Change some fields of a webhook. Pending deliveries go to the new address."""
     changes = body.model_dump(include=body.model_fields_set)
     if "events" in changes:
         changes["events"] = list(dict.fromkeys(changes["events"]))
-    return _to_webhook_out(await tenant.webhooks.update(_decode_webhook_id(webhook), changes))
+    check = precondition.build_check(WebhookOut, _to_webhook_out)
+    return _to_webhook_out(await tenant.webhooks.update(_decode_webhook_id(webhook), changes, check=check))
 
 
 @router.delete("/{webhook}", summary="Delete a webhook", status_code=204)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Response
@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from app.agents.types import BindingSettings, BoundAgent, CitationStyle
 from app.api.dependencies import AuthenticatedRoute, CurrentAdmin, CurrentPageParams, encode_cursor
 from app.api.http import example_values
+from app.api.http.etags import CurrentPrecondition
 from app.api.http.request_models import Text
 from app.api.v1.knowledge_bases.retrieval_settings import PromptText
 from app.api.v1.knowledge_bases.transformers import TransformerConfig, TransformerConfigs, to_stored_transformers
@@ -171,6 +172,8 @@ class AgentBindingUpdate(_AgentSettingsRequest):
 class AgentBindingOut(BaseModel):
     """Binding of an agent."""
 
+    etag_fields: ClassVar = frozenset(AgentBindingUpdate.model_fields)
+
     id: str = Field(description="Id of the binding, as in audit events.", examples=[example_values.BINDING_ID])
     agent_id: str = Field(description="Id of the agent on its platform.", examples=[example_values.AGENT_ID])
     knowledge_bases: list[str] = Field(
@@ -297,12 +300,15 @@ async def get_agent(agent_id: AgentPath, tenant: CurrentAdmin) -> dict[str, Any]
 
 
 @router.patch("/{agent_id}", summary="Update an agent", response_model=AgentBindingOut)
-async def update_agent(agent_id: AgentPath, body: AgentBindingUpdate, tenant: CurrentAdmin) -> dict[str, Any]:
+async def update_agent(
+    agent_id: AgentPath, body: AgentBindingUpdate, tenant: CurrentAdmin, precondition: CurrentPrecondition
+) -> dict[str, Any]:
     """Change some settings of the binding of an agent."""
     changes = body.validate_settings()
     has_knowledge_bases = "knowledge_bases" in body.model_fields_set
     knowledge_bases = await _resolve_knowledge_bases(tenant, body.knowledge_bases) if has_knowledge_bases else None
-    return _to_agent_binding_out(await tenant.agents.update(agent_id, knowledge_bases, changes))
+    check = precondition.build_check(AgentBindingOut, _to_agent_binding_out)
+    return _to_agent_binding_out(await tenant.agents.update(agent_id, knowledge_bases, changes, check=check))
 
 
 @router.delete("/{agent_id}", summary="Unbind an agent", status_code=204)

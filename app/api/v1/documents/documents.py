@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request, Response
@@ -18,6 +19,7 @@ from app.api.dependencies import (
     encode_cursor,
 )
 from app.api.http import example_values
+from app.api.http.etags import CurrentPrecondition
 from app.api.http.path_parameters import DocumentPath, KnowledgeBasePath
 from app.api.http.problems import create_problem_response
 from app.api.http.request_models import Text
@@ -78,6 +80,8 @@ class DocumentOut(BaseModel):
     """Document with the state of its ingestion. ``status`` and ``error`` describe the newest version. ``live_version``
     is the version that searches use.
     """
+
+    etag_fields: ClassVar = frozenset(DocumentUpdate.model_fields)
 
     id: str = Field(
         description="Id of the document. It stays the same when other bytes replace the contents.",
@@ -284,13 +288,13 @@ def parse_filter(text: str | None) -> Mapping[str, object] | None:
     return value
 
 
-@router.patch(
-    "/{document}",
-    summary="Update a document",
-    response_model=DocumentOut,
-)
+@router.patch("/{document}", summary="Update a document", response_model=DocumentOut)
 async def update_document(
-    kb: KnowledgeBasePath, document: DocumentPath, body: DocumentUpdate, tenant: CurrentWriter
+    kb: KnowledgeBasePath,
+    document: DocumentPath,
+    body: DocumentUpdate,
+    tenant: CurrentWriter,
+    precondition: CurrentPrecondition,
 ) -> DocumentOut:
     """Change metadata, title, source or scope of a document. A scope can only be widened.
 
@@ -305,7 +309,8 @@ async def update_document(
         changes["scope"] = body.scope.to_scope()
     elif "scope" in changes:
         raise InvalidInputError("scope cannot be null. The widest scope is the level tenant.", loc=("body", "scope"))
-    row = await tenant.documents.update(kb, decode_document_id(document), changes)
+    check = precondition.build_check(DocumentOut, partial(to_document_out, knowledge_base=kb))
+    row = await tenant.documents.update(kb, decode_document_id(document), changes, check=check)
     return to_document_out(row, (await tenant.knowledge_bases.find(kb)).row.name)
 
 

@@ -1,6 +1,6 @@
 """Schemas of golden sets and their items."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, Field, field_validator, model_validator
 
@@ -52,6 +52,8 @@ class GoldenSetUpdate(StrictRequestModel):
 
 class GoldenSetOut(BaseModel):
     """Golden set: queries whose relevant documents are known."""
+
+    etag_fields: ClassVar = frozenset(GoldenSetUpdate.model_fields)
 
     id: str = Field(description="Id of the golden set.", examples=[example_values.GOLDEN_SET_ID])
     name: str = Field(description="Name for people.", examples=["Questions of new staff"])

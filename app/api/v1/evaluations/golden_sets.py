@@ -6,6 +6,7 @@ from uuid import UUID
 from fastapi import APIRouter, Response
 
 from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentWriter, encode_cursor
+from app.api.http.etags import CurrentPrecondition
 from app.api.http.path_parameters import GoldenItemPath, GoldenSetPath
 from app.api.v1.evaluations.golden_set_schemas import (
     GoldenItemList,
@@ -53,10 +54,13 @@ async def get_golden_set(golden_set: GoldenSetPath, tenant: CurrentWriter) -> di
 
 
 @router.patch("/{golden_set}", summary="Update a golden set", response_model=GoldenSetOut)
-async def update_golden_set(golden_set: GoldenSetPath, body: GoldenSetUpdate, tenant: CurrentWriter) -> dict[str, Any]:
+async def update_golden_set(
+    golden_set: GoldenSetPath, body: GoldenSetUpdate, tenant: CurrentWriter, precondition: CurrentPrecondition
+) -> dict[str, Any]:
     """Change the name or the description of a golden set."""
     changes = body.model_dump(include=body.model_fields_set)
-    return to_golden_set_out(await tenant.golden_sets.update(_decode_set_id(golden_set), changes))
+    check = precondition.build_check(GoldenSetOut, to_golden_set_out)
+    return to_golden_set_out(await tenant.golden_sets.update(_decode_set_id(golden_set), changes, check=check))
 
 
 @router.delete("/{golden_set}", summary="Delete a golden set", status_code=204)

@@ -1,6 +1,6 @@
 """Schemas of knowledge bases and their settings."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator, model_validator
 
@@ -267,6 +267,8 @@ class SearchIndexOut(BaseModel):
 
 class KnowledgeBaseOut(BaseModel):
     """Knowledge base with its settings and counts."""
+
+    etag_fields: ClassVar = frozenset(KnowledgeBaseUpdate.model_fields) | {"pending_metadata_filter"}
 
     id: str = Field(description="Id of the knowledge base.", examples=[example_values.KNOWLEDGE_BASE_ID])
     name: str = Field(description="Name, unique in the tenant.", examples=[example_values.KNOWLEDGE_BASE_NAME])

@@ -1,6 +1,7 @@
 """Knowledge bases: create, list, read, update, delete."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -13,6 +14,7 @@ from app.api.dependencies import (
     CurrentResources,
     encode_cursor,
 )
+from app.api.http.etags import CurrentPrecondition
 from app.api.http.path_parameters import KnowledgeBasePath
 from app.api.v1.deletion_header import create_deletion_response, describe_deletion_header
 from app.api.v1.knowledge_bases.graph_settings import to_graph_settings_out
@@ -135,7 +137,11 @@ async def get_knowledge_base(
     response_model=KnowledgeBaseOut,
 )
 async def update_knowledge_base(
-    kb: KnowledgeBasePath, body: KnowledgeBaseUpdate, tenant: CurrentAdmin, resources: CurrentResources
+    kb: KnowledgeBasePath,
+    body: KnowledgeBaseUpdate,
+    tenant: CurrentAdmin,
+    resources: CurrentResources,
+    precondition: CurrentPrecondition,
 ) -> dict[str, Any]:
     """Change titles, settings of searches, routing, the graph or enrichment, enforced metadata or source of a knowledge
     base.
@@ -160,7 +166,8 @@ async def update_knowledge_base(
         changes["graph"] = body.graph.to_graph_settings().to_stored()
     if body.routing is not None:
         changes["routing"] = body.routing.to_routing_settings()
-    return to_knowledge_base_out(await tenant.knowledge_bases.update(kb, changes), resources)
+    check = precondition.build_check(KnowledgeBaseOut, partial(to_knowledge_base_out, resources=resources))
+    return to_knowledge_base_out(await tenant.knowledge_bases.update(kb, changes, check=check), resources)
 
 
 @router.delete(
