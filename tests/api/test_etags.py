@@ -24,7 +24,7 @@ class Resource(NamedTuple):
 def make_knowledge_base(tenant: Tenant) -> Resource:
     changes: list[dict[str, Any]] = [
         {"title": "New"}, {"description": "New"}, {"retrieval": {"top_k": 7}}, {"graph": {"enabled": False}},
-        {"routing": {"descriptions": ["Rules of leave"]}}, {"metadata_filter": {"department": "hr"}},
+        {"routing": {"descriptions": ["Rules of leave"]}},
     ]  # fmt: skip
     return Resource(tenant.admin, KB, changes)
 
@@ -159,6 +159,13 @@ def test_if_match_ignores_fields_that_patch_cannot_change(tenant: Tenant) -> Non
     assert read_etag(resource) != etag
     assert tenant.admin.get(KB, headers={"If-None-Match": etag}).status_code == 200
     assert patch(resource, {"title": "New"}, etag).status_code == 200
+
+
+def test_if_match_compares_pending_enforced_metadata(tenant: Tenant) -> None:
+    resource = make_knowledge_base(tenant)
+    etag = read_etag(resource)
+    assert patch(resource, {"metadata_filter": {"department": "hr"}}, etag).status_code == 200
+    assert_problem(patch(resource, {"title": "New"}, etag), 412, "precondition_failed")
 
 
 def test_created_resource_has_etag_for_the_first_patch(service: Service, tenant: Tenant) -> None:
