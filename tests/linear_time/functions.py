@@ -459,6 +459,7 @@ EXCUSED: Mapping[str, str] = {
     "app.api.v1.search.external_search": "It looks at one address of at most 2,000 characters.",
     "app.api.v1.search.search_queries": "It looks at the first bytes of an image.",
     "app.db.foreign_collections": _SHORT,
+    "app.db.page_counts": _SERVICE,
     "app.db.statements": _SERVICE,
     "app.graph.entity_ids": "It looks at an id of twelve characters.",
     "app.documents.upload.file_signatures": "It matches one member's name, of which it reads at most a few bytes.",
