@@ -75,17 +75,47 @@ def list_words(document: Any, number: int) -> list[PrintedWord]:
     return words
 
 
-def align_words(text: str, words: Sequence[PrintedWord]) -> tuple[list[PrintedWord], int]:
-    """Return the printed words that are words of a text, and the number of words of the text.
+def list_tokens(chunk: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yield the words of a chunk with their offsets in the text of the document.
 
     Args:
-        text: Text of a chunk.
-        words: Words of the chunk's pages.
+        chunk: Chunk of the API. The head of a table that the chunk repeats is left out.
     """
-    wanted = [word for word in map(normalize_word, text.split()) if word]
-    matcher = SequenceMatcher(None, wanted, [word.text for word in words], autojunk=False)
-    blocks = [block for block in matcher.get_matching_blocks() if block.size >= min(MIN_ALIGNED_WORDS, len(wanted))]
-    return [word for block in blocks for word in words[block.b : block.b + block.size]], len(wanted)
+    head = 0 if chunk["table_head"] is None else len(chunk["table_head"]) + 1
+    for match in re.finditer(r"\S+", chunk["text"][head:]):
+        if word := normalize_word(match[0]):
+            yield chunk["start"] + match.start(), word
+
+
+def assign_words(
+    chunks: Sequence[Mapping[str, Any]], words: Mapping[int, Sequence[PrintedWord]]
+) -> dict[int, list[PrintedWord]]:
+    """Return the printed words of each chunk, by its index.
+
+    The words of a page are aligned with the text of all its chunks. The same words elsewhere on the page are therefore
+    not taken for those of a chunk.
+
+    Args:
+        chunks: All chunks of a document.
+        words: Words of each page.
+    """
+    assigned: dict[int, list[PrintedWord]] = {chunk["chunk_index"]: [] for chunk in chunks}
+    for page, printed in words.items():
+        present = [
+            chunk for chunk in chunks if chunk["page"] is not None and chunk["page"] <= page <= chunk["page_end"]
+        ]
+        tokens = sorted({token for chunk in present for token in list_tokens(chunk)})
+        matcher = SequenceMatcher(None, [word for _, word in tokens], [word.text for word in printed], autojunk=False)
+        for block in matcher.get_matching_blocks():
+            if block.size < min(MIN_ALIGNED_WORDS, len(tokens)):
+                continue
+            for (offset, _), word in zip(
+                tokens[block.a : block.a + block.size], printed[block.b : block.b + block.size], strict=True
+            ):
+                for chunk in present:
+                    if chunk["start"] <= offset < chunk["end"]:
+                        assigned[chunk["chunk_index"]].append(word)
+    return assigned
 
 
 def measure_ink(
@@ -95,16 +125,15 @@ def measure_ink(
 
     Args:
         chunk: Reply of ``GET …/chunks/{chunk}``.
-        words: Words of the chunk's pages.
-        images: Images of these pages as PNG, by page number.
+        words: Printed words of the chunk.
+        images: Images of the chunk's pages as PNG, by page number.
         scale: Pixels for each point.
     """
-    aligned, count = align_words(chunk["text"], words)
     covered = total = 0
-    for page, image in images.items():
-        grey = np.asarray(Image.open(io.BytesIO(image)).convert("L")).astype(np.int16)
+    for page in sorted({word.page for word in words}):
+        grey = np.asarray(Image.open(io.BytesIO(images[page])).convert("L")).astype(np.int16)
         ink = np.zeros(grey.shape, dtype=bool)
-        for rows, columns in _iter_areas((word.box for word in aligned if word.page == page), scale):
+        for rows, columns in _iter_areas((word.box for word in words if word.page == page), scale):
             part = grey[rows, columns]
             if part.size:
                 background = np.bincount(part.ravel(), minlength=256).argmax()
@@ -115,7 +144,7 @@ def measure_ink(
             inside[rows, columns] = True
         total += int(ink.sum())
         covered += int((ink & inside).sum())
-    return InkCount(covered, total, len(aligned), count)
+    return InkCount(covered, total, len(words), sum(1 for _ in list_tokens(chunk)))
 
 
 def _iter_areas(boxes: Iterable[tuple[float, float, float, float]], scale: float) -> Iterator[tuple[slice, slice]]:

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from app.ids import decode_id
-from harness.page_ink import list_words, measure_ink
+from harness.page_ink import assign_words, list_words, measure_ink
 from harness.running_service import Service, Tenant
 from harness.wait_until import wait_until
 from tests.api.problems import assert_problem
@@ -94,6 +94,8 @@ def test_chunk_boxes_cover_ink_of_page_image(
     document = tenant.upload(tmp_path / "turned.pdf")
     listed = tenant.admin.get(f"{DOCUMENTS}/{document['id']}/chunks").json()["items"]
     assert "".join(item["text"] for item in listed).count(PROSE[0]) == 2
+    with FITZ.open(tmp_path / "turned.pdf") as original:
+        words = assign_words(listed, {page: list_words(original, page) for page in (1, 2)})
     for item in listed:
         chunk = tenant.admin.get(f"{DOCUMENTS}/{document['id']}/chunks/{item['id']}").json()
         images = {}
@@ -101,9 +103,7 @@ def test_chunk_boxes_cover_ink_of_page_image(
             reply = tenant.admin.get(address(document, size["page"]), params={"scale": SCALE})
             assert size_of(reply) == (SCALE * size["width"], SCALE * size["height"])
             images[size["page"]] = reply.content
-        with FITZ.open(tmp_path / "turned.pdf") as original:
-            words = [word for page in images for word in list_words(original, page)]
-        count = measure_ink(chunk, words, images, SCALE)
+        count = measure_ink(chunk, words[item["chunk_index"]], images, SCALE)
         assert count.total > 1000
         assert count.aligned_words == count.words
         assert count.share > 0.99
