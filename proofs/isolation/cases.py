@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.api.console.console_routes import SCREENS
 from proofs.isolation.routes import RouteEndpoint
 
 SECRET = "Quetzalcoatlus"
@@ -414,7 +415,9 @@ def find_unknown_fields(endpoint: RouteEndpoint) -> list[str]:
     if endpoint.method == "*":
         return [f"{endpoint.path}: a mounted application without visible routes"]
     named = {name for template in TEMPLATES.get(endpoint.name, ()) for name in template.list_id_fields()}
-    missing = [f"path: {name}" for name in re.findall(r"{(\w+)[^}]*}", endpoint.path) if name not in PATH_FIELDS]
+    is_page = endpoint.path.split("/")[1] in SCREENS  # all paths of a screen have the same page
+    path_fields = PATH_FIELDS | {"path"} if is_page else PATH_FIELDS
+    missing = [f"path: {name}" for name in re.findall(r"{(\w+)[^}]*}", endpoint.path) if name not in path_fields]
     missing += [f"query: {name}" for name in sorted(endpoint.query_fields - PLAIN_FIELDS - named)]
     missing += [f"body: {name}" for name in sorted(endpoint.body_fields - PLAIN_FIELDS - named)]
     if endpoint.method in ("POST", "PUT", "PATCH") and endpoint.name not in TEMPLATES:
