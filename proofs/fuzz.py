@@ -77,6 +77,11 @@ ID_FIELDS = (
     "batch",
     "webhook",
     "delivery",
+    "golden_set",
+    "item",
+    "evaluation",
+    "job",
+    "page",
 )
 
 

@@ -25,7 +25,7 @@ def admin(service: Service) -> httpx2.Client:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/", 404),
+        ("GET", "/nowhere", 404),
         ("GET", "/v1", 404),
         ("GET", "/v1/nothing", 404),
         ("GET", "/v1/../etc/passwd", 404),

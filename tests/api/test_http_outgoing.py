@@ -22,7 +22,7 @@ CLIENTS = {
     "asyncpg", "websockets",
 }  # fmt: skip
 ALLOWED = {
-    "cli": {"socket", "httpx2"},
+    "cli": {"socket", "httpx2", "webbrowser"},  # webbrowser: the demo opens the console
     "db": {"asyncpg", "ssl"},  # ssl: connections to the operator's list of foreign databases
     "embedded_postgres": {"socket"},
     "http_sources": {"httpx2", "socket", "ssl"},
