@@ -40,6 +40,13 @@ TOP_K = 30
 HYBRID = "hybrid"
 WEIGHTS = (0.5, 0.8, 1.0)
 DEFAULT_WEIGHT = 0.8
+_AT_DEFAULT_WEIGHT: Mapping[str, JsonObject] = {
+    "keep first 2": {"keep_first": 2},
+    "keep first 3": {"keep_first": 3},
+    "hub cut 0.005": {"max_entity_share": 0.005},
+    "seeds 1": {"seeds": 1},
+    "query weight 0": {"query_weight": 0.0},
+}
 # Options of the ablation. Its graph weight is 1.0 on the multi-hop sets, and the default elsewhere.
 ABLATION: Mapping[str, JsonObject] = {
     "one hop": {"max_hops": 1},
@@ -48,6 +55,8 @@ ABLATION: Mapping[str, JsonObject] = {
     **{f"hub cut {share:g}": {"max_entity_share": share} for share in (0.005, 0.01, 0.05, 0.2)},
     "query weight 0": {"query_weight": 0.0},
     "keep first 0": {"keep_first": 0},
+    "weight 0.65": {"graph_weight": 0.65},
+    **{f"weight 0.8, {name}": {"graph_weight": 0.8, **options} for name, options in _AT_DEFAULT_WEIGHT.items()},
 }
 # Minimum recall@5 at the weight 1.0, minimum share of this gain at the default weight, and maximum losses elsewhere.
 MIN_RECALL = {"musique-dev": 0.70, "hotpot-dev": 0.92}
