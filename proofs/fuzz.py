@@ -30,6 +30,7 @@ import httpx2
 from harness.processes import RunningService, embedding_endpoint, exit_on_sigterm, running_service
 from harness.protocol_servers.chat import ChatServer
 from proofs.extreme_values import ExtremeRequest, list_extreme_requests, read_back
+from proofs.isolation.fields import PATH_FIELDS
 from proofs.isolation.grid import create_everything
 from proofs.isolation.run import adapt_service, build_chat_settings
 from proofs.isolation.tenants import Ids, get_operator_tenant
@@ -58,31 +59,7 @@ REPETITIONS = 3
 EXTREME_VALUES_SHARE = 0.5
 SEED_STEP = 1000
 TESTED_PATTERN, GENERATED_PATTERN = r"Tested: (\d+)", r"(\d+) generated"
-ID_FIELDS = (
-    "kb",
-    "document",
-    "node",
-    "chunk",
-    "entity",
-    "correction",
-    "api_key",
-    "tenant",
-    "deletion",
-    "n",
-    "agent_id",
-    "prompt",
-    "number",
-    "file",
-    "vector_store_file",
-    "batch",
-    "webhook",
-    "delivery",
-    "golden_set",
-    "item",
-    "evaluation",
-    "job",
-    "page",
-)
+ID_FIELDS = tuple(sorted(PATH_FIELDS))
 
 
 @dataclass(frozen=True, slots=True)

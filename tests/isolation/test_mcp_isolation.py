@@ -5,7 +5,8 @@ import re
 from app.api.mcp.resources import RESOURCE_TEMPLATES as RESOURCES
 from app.api.mcp.server import create_server
 from app.api.mcp.tools import TOOLS
-from proofs.isolation.cases import MCP, PLAIN_FIELDS, TEMPLATES, RequestTemplate
+from proofs.isolation.cases import MCP, TEMPLATES, RequestTemplate
+from proofs.isolation.fields import PLAIN_FIELDS
 from proofs.isolation.routes import iter_properties
 
 
