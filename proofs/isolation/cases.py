@@ -365,6 +365,11 @@ class EndpointCase:
         """Whether only the operator may call the endpoint."""
         return self.endpoint.path.startswith("/v1/tenants")
 
+    @property
+    def spans_tenants_for_operator(self) -> bool:
+        """Whether no object is foreign to the operator: tenants, and jobs of the queue."""
+        return self.is_operator_only or self.endpoint.path.startswith("/v1/jobs")
+
 
 def list_cases(endpoint: RouteEndpoint) -> list[EndpointCase]:
     """Return the cases of an endpoint. Without templates there is one case without query and body."""

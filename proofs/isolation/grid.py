@@ -112,8 +112,8 @@ def generate_trials(
     is_operator = attacker.name == OPERATOR_NAME
     for case in cases:
         for place in iter_field_groups(case):
-            if is_operator and (case.is_operator_only or "tenant" in place):
-                continue  # the operator may read tenants
+            if is_operator and (case.spans_tenants_for_operator or "tenant" in place):
+                continue  # not foreign to the operator
             for kind in ID_KINDS:
                 if is_operator and kind.owner == "operator":
                     continue  # not foreign to the operator
