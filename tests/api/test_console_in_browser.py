@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.console_browser import BROWSER_MARKS, run_browser
+
 if TYPE_CHECKING:
     from harness.running_service import Service, Tenant
 
 ROOT = Path(__file__).parents[2]
-CONSOLE = ROOT / "console"
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-NODE = shutil.which("node")
 PAYLOAD = '<img src=x onerror="window.pwned=1"><script>window.pwned=1</script>'
-# Screenshots of the run go into this directory, if the variable is set.
-PICTURES = os.environ.get("CONSOLE_PICTURES")
 
-pytestmark = [
-    pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed"),
-    pytest.mark.skipif(NODE is None, reason="no Node is installed"),
-    pytest.mark.skipif(not (CONSOLE / "node_modules/playwright-core").is_dir(), reason="`make console` has not run"),
-]
+pytestmark = BROWSER_MARKS
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +41,6 @@ def tenant(service: Service) -> Tenant:
 @pytest.fixture(scope="module")
 def report(service: Service, tenant: Tenant) -> dict[str, Any]:
     """Report of one run of ``console/tests/browser.mjs`` over all screens."""
-    assert NODE is not None
     documents = tenant.admin.get("/v1/knowledge-bases/default/documents").json()["items"]
     by_status = {document["status"]: document["id"] for document in documents}
     (payload,) = [document["id"] for document in documents if document["external_id"] == "payload"]
@@ -77,13 +66,7 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
         "nowhere": ("/knowledge-bases/a/b", "h1"),
     }
     keys = {"admin": tenant.key, "reader": reader["key"], "readerId": reader["id"]}
-    order = {"url": service.url, "browser": BROWSER, "keys": keys, "screens": screens, "pictures": PICTURES}
-    done = subprocess.run(
-        [NODE, "tests/browser.mjs"], cwd=CONSOLE, input=json.dumps(order), capture_output=True, text=True, timeout=500,
-        check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    result: dict[str, Any] = json.loads(done.stdout)
+    result = run_browser("browser.mjs", service.url, keys, screens=screens)
     assert set(result["screens"]) == set(screens)
     return result
 

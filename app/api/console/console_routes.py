@@ -10,7 +10,11 @@ from starlette.responses import FileResponse, Response
 
 STATIC = Path(__file__).with_name("static")
 # First parts of the paths of screens. `console/src/app.tsx` has the same names.
-SCREENS = ("knowledge-bases", "search", "jobs")
+SCREENS = (
+    "knowledge-bases",
+    "search",
+    "jobs",
+)
 _MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 # Trusted Types stop every assignment of a string to a property that parses HTML or loads a script.
 _CONTENT_SECURITY_POLICY = (
