@@ -19,13 +19,19 @@ export interface Reply<T> {
   data: T;
   /** The body as the API sent it. */
   text: string;
+  status: number;
+  etag: string | null;
 }
 
 export interface RequestOptions {
   method?: string;
   query?: Query;
-  /** JSON text, sent byte by byte. */
-  body?: string;
+  /** JSON text, sent byte by byte, or a form with files. */
+  body?: string | FormData;
+  /** Value of `If-Match`: change the resource only if it is still this version. */
+  ifMatch?: string;
+  /** Value of `Last-Event-ID`: continue a stream after this event. */
+  lastEventId?: string;
   signal?: AbortSignal;
 }
 
@@ -41,21 +47,32 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
   const response = await send(path, options);
   const text = await readBody(response.text(), options);
   if (!response.ok) throw readProblem(response, text);
-  return { data: (text ? JSON.parse(text) : null) as T, text };
+  const data = (text ? JSON.parse(text) : null) as T;
+  return { data, text, status: response.status, etag: response.headers.get("ETag") };
 }
 
-/** Request an image, which needs the key as every request does. */
-export async function requestImage(path: string, options: RequestOptions = {}): Promise<Blob> {
+/** Open a stream of server-sent events. */
+export async function openStream(path: string, options: RequestOptions): Promise<ReadableStream<Uint8Array>> {
+  const response = await send(path, options, "text/event-stream");
+  if (!response.ok) throw readProblem(response, await readBody(response.text(), options));
+  if (!response.body) throw new ApiError(0, "unreadable", "empty stream", null);
+  return response.body;
+}
+
+/** Request a file or an image, which needs the key as every request does. */
+export async function requestBlob(path: string, options: RequestOptions = {}): Promise<Blob> {
   const response = await send(path, options);
   if (!response.ok) throw readProblem(response, await readBody(response.text(), options));
   return readBody(response.blob(), options);
 }
 
-async function send(path: string, options: RequestOptions): Promise<Response> {
+async function send(path: string, options: RequestOptions, accept = "application/json, */*"): Promise<Response> {
   const key = getKey();
-  const headers: Record<string, string> = { Accept: "application/json, image/png" };
+  const headers: Record<string, string> = { Accept: accept };
   if (key !== null) headers.Authorization = `Bearer ${key}`;
-  if (options.body !== undefined) headers["Content-Type"] = "application/json";
+  if (typeof options.body === "string") headers["Content-Type"] = "application/json";
+  if (options.ifMatch !== undefined) headers["If-Match"] = options.ifMatch;
+  if (options.lastEventId !== undefined) headers["Last-Event-ID"] = options.lastEventId;
   const reply = fetch(buildUrl(path, options.query), {
     method: options.method ?? "GET",
     headers,

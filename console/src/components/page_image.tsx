@@ -1,6 +1,6 @@
 // Images of the pages of a chunk, with the lines of the chunk boxed.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, requestImage } from "../api/client";
+import { ApiError, requestBlob } from "../api/client";
 import type { ChunkDetailOut, LineBoxOut, PageSizeOut } from "../api/schema";
 import { t } from "../i18n";
 import { ErrorState, LoadingState } from "./states";
@@ -31,7 +31,7 @@ function PageImage({ path, size, boxes }: { path: string; size: PageSizeOut; box
     let created: string | null = null;
     setAddress(null);
     setError(null);
-    requestImage(path, { query: { scale: SCALE }, signal: controller.signal }).then(
+    requestBlob(path, { query: { scale: SCALE }, signal: controller.signal }).then(
       (image) => {
         if (controller.signal.aborted) return;
         created = URL.createObjectURL(image);
