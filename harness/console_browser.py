@@ -27,11 +27,11 @@ def run_browser(script: str, url: str, keys: dict[str, str], **order: Any) -> di
         script: Name of the script.
         url: Address of the service.
         keys: API keys that the script uses. The report lists every place in which one of them leaks.
-        order: Further input of the script. Screenshots go into the directory of ``CONSOLE_PICTURES``.
+        order: Further input of the script. Screenshots go into the directory of ``CONSOLE_SCREENSHOTS``.
     """
     assert _NODE is not None
-    pictures = os.environ.get("CONSOLE_PICTURES")
-    content = json.dumps({"url": url, "browser": _BROWSER, "keys": keys, "pictures": pictures, **order})
+    screenshots = os.environ.get("CONSOLE_SCREENSHOTS")
+    content = json.dumps({"url": url, "browser": _BROWSER, "keys": keys, "screenshots": screenshots, **order})
     done = subprocess.run(
         [_NODE, f"tests/{script}"],
         cwd=_CONSOLE,

@@ -1,12 +1,12 @@
 // Shared by the browser tests: contexts that collect faults, sign-in, and checks of a screen.
-// Standard input of a test: {url, browser, keys, pictures, …}. Standard output: a report as JSON.
+// Standard input of a test: {url, browser, keys, screenshots, …}. Standard output: a report as JSON.
 import axe from "axe-core";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 export const order = JSON.parse(readFileSync(0, "utf8"));
-const { url, browser: executablePath, keys, pictures } = order;
+const { url, browser: executablePath, keys, screenshots } = order;
 const RULES = { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] };
 export const report = { reports: [], errors: [], foreign: [], leaks: [], violations: [], overflow: [], markup: [], screens: {} };
 
@@ -63,7 +63,7 @@ export async function checkScreen(page, name, theme, width) {
   const label = `${name} ${theme} ${width}`;
   const seen = await inspect(page, label);
   if (seen.overflow) report.overflow.push(label);
-  if (pictures) await page.screenshot({ path: join(pictures, `${name}-${theme}-${width}.png`), fullPage: true });
+  if (screenshots) await page.screenshot({ path: join(screenshots, `${name}-${theme}-${width}.png`), fullPage: true });
   await page.evaluate(axe.source);
   const { violations } = await page.evaluate((rules) => window.axe.run(document, rules), RULES);
   for (const { id, nodes } of violations) report.violations.push(`${label}: ${id} ${nodes[0].html.slice(0, 120)}`);
