@@ -15,6 +15,7 @@ import { NotFoundScreen } from "./screens/not_found";
 import { OverviewScreen } from "./screens/overview";
 import { PlaygroundScreen } from "./screens/playground";
 import { SignInScreen } from "./screens/sign_in";
+import { UploadScreen } from "./screens/upload";
 
 export function App() {
   useEffect(() => {
@@ -74,6 +75,7 @@ function Screen() {
   if (first === "knowledge-bases" && rest.length === 0) {
     if (second === undefined) return <KnowledgeBasesScreen />;
     if (third === undefined) return <DocumentsScreen knowledgeBase={second} />;
+    if (third === "upload" && fourth === undefined) return <UploadScreen knowledgeBase={second} />;
     if (third === "documents" && fourth !== undefined) {
       return <DocumentScreen knowledgeBase={second} documentId={fourth} />;
     }

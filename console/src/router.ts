@@ -40,7 +40,37 @@ export function buildPath(parts: string[], query: Query = {}): string {
   return search.size ? `${path}?${search}` : path;
 }
 
+/** Answers whether leaving the screen loses work; null if the screen has none. */
+let losesWork: (() => boolean) | null = null;
+
+/** What the person wanted to do instead, while the screen asks whether its work may be lost. */
+export const pendingLeave = signal<(() => void) | null>(null);
+
+/** Ask before the screen is left, if `check` answers that work would be lost. Returns the end of the guard. */
+export function guardScreen(check: () => boolean): () => void {
+  losesWork = check;
+  const warn = (event: BeforeUnloadEvent) => check() && event.preventDefault();
+  window.addEventListener("beforeunload", warn);
+  return () => {
+    losesWork = null;
+    pendingLeave.value = null;
+    window.removeEventListener("beforeunload", warn);
+  };
+}
+
+/** Do what leaves the screen, after a question if work would be lost. */
+export function leaveScreen(go: () => void): void {
+  if (losesWork?.()) pendingLeave.value = go;
+  else go();
+}
+
 export function navigate(path: string, options: { replace?: boolean } = {}): void {
+  const isSameScreen = new URL(path, window.location.href).pathname === window.location.pathname;
+  if (isSameScreen) moveTo(path, options);
+  else leaveScreen(() => moveTo(path, options));
+}
+
+function moveTo(path: string, options: { replace?: boolean }): void {
   if (options.replace) history.replaceState(null, "", path);
   else history.pushState(null, "", path);
   const before = location.value.path;
@@ -48,8 +78,20 @@ export function navigate(path: string, options: { replace?: boolean } = {}): voi
   if (!options.replace && location.value.path !== before) window.scrollTo(0, 0);
 }
 
+/** Follow the back button, after a question if work would be lost: until the answer, the address stays. */
+function followHistory(): void {
+  const target = window.location.pathname + window.location.search;
+  const { path, query } = location.value;
+  if (readLocation().path === path || !losesWork?.()) {
+    location.value = readLocation();
+    return;
+  }
+  history.pushState(null, "", `${ROOT}${path}${query.size ? `?${query}` : ""}`);
+  pendingLeave.value = () => moveTo(target, {});
+}
+
 export function startRouter(): void {
-  window.addEventListener("popstate", () => (location.value = readLocation()));
+  window.addEventListener("popstate", followHistory);
   document.addEventListener("click", (event) => {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey) return;
     const link = (event.target as Element).closest?.("a[href]");

@@ -51,6 +51,9 @@ const isRestricted = computed(() => {
   const own = caller.value?.key;
   return !!own && (own.knowledge_bases !== null || own.user_id !== null);
 });
+/** Everyone but readers uploads and previews. */
+export const canWrite = computed(() => role.value !== null && role.value !== "reader");
+
 /** Admins and operators read status and jobs of everything, so a restricted key does not. */
 export const canAdminister = computed(
   () => (role.value === "admin" || role.value === "operator") && !isRestricted.value,

@@ -54,6 +54,7 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
         "knowledge-bases": ("/knowledge-bases", "tbody tr"),
         "documents": (base, "tbody tr"),
         "documents-none": (f"{base}?status=parsing", ".state"),
+        "upload": (f"{base}/upload", ".drop"),
         "document": (f"{base}/documents/{payload}?chunk={chunk}", ".chunks .chunk"),
         "document-pages": (f"{base}/documents/{handbook}?chunk={page_chunk}", ".page-image rect"),
         "document-failed": (f"{base}/documents/{by_status['failed']}", ".notice.bad"),

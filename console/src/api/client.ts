@@ -27,7 +27,9 @@ export interface RequestOptions {
   method?: string;
   query?: Query;
   /** JSON text, sent byte by byte, or a form with files. */
-  body?: string | FormData;
+  body?: string | FormData | Blob;
+  /** Value of `Idempotency-Key`: the same request with the same key is done once. */
+  idempotencyKey?: string;
   /** Value of `If-Match`: change the resource only if it is still this version. */
   ifMatch?: string;
   /** Value of `Last-Event-ID`: continue a stream after this event. */
@@ -71,6 +73,7 @@ async function send(path: string, options: RequestOptions, accept = "application
   const headers: Record<string, string> = { Accept: accept };
   if (key !== null) headers.Authorization = `Bearer ${key}`;
   if (typeof options.body === "string") headers["Content-Type"] = "application/json";
+  if (options.idempotencyKey !== undefined) headers["Idempotency-Key"] = options.idempotencyKey;
   if (options.ifMatch !== undefined) headers["If-Match"] = options.ifMatch;
   if (options.lastEventId !== undefined) headers["Last-Event-ID"] = options.lastEventId;
   const reply = fetch(buildUrl(path, options.query), {

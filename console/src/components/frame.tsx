@@ -1,7 +1,7 @@
 // The frame of every screen after sign-in: navigation, caller, language and theme.
 import type { ComponentChildren } from "preact";
 import { t, type TextKey } from "../i18n";
-import { buildPath, location, pathParts } from "../router";
+import { buildPath, leaveScreen, location, pathParts } from "../router";
 import { canAdminister, caller, role, signOut, type Role } from "../session";
 import { Preferences } from "./preferences";
 
@@ -60,7 +60,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
             <span class="caller-name">{own?.key.name}</span>
             {role.value && <span class="muted small">{formatRole(role.value)}</span>}
           </div>
-          <button type="button" class="button quiet" onClick={() => signOut()}>
+          <button type="button" class="button quiet" onClick={() => leaveScreen(signOut)}>
             {t("action.signOut")}
           </button>
         </div>

@@ -8,6 +8,7 @@ import { Badge, DataTable, Fact, Facts, formatStatus, Section, StatusBadge, STAT
 import { EmptyState, Loaded } from "../components/states";
 import { formatBytes, formatNumber, t, tn } from "../i18n";
 import { buildPath, location, navigate } from "../router";
+import { canWrite } from "../session";
 import { IndexState } from "./knowledge_bases";
 
 export function DocumentsScreen({ knowledgeBase }: { knowledgeBase: string }) {
@@ -21,9 +22,16 @@ export function DocumentsScreen({ knowledgeBase }: { knowledgeBase: string }) {
         parents={[{ label: t("knowledgeBases.title"), href: buildPath(["knowledge-bases"]) }]}
         note={detail.data?.description}
         actions={
-          <a class="button" href={buildPath(["search"], { kb: knowledgeBase })}>
-            {t("documents.search")}
-          </a>
+          <>
+            <a class="button" href={buildPath(["search"], { kb: knowledgeBase })}>
+              {t("documents.search")}
+            </a>
+            {canWrite.value && (
+              <a class="button primary" href={buildPath(["knowledge-bases", knowledgeBase, "upload"])}>
+                {t("upload.title")}
+              </a>
+            )}
+          </>
         }
       />
       <Loaded resource={detail}>{(item) => <KnowledgeBaseFacts item={item} />}</Loaded>

@@ -1,0 +1,161 @@
+// Upload in Chromium: choose, drop, preview, send, follow, fail, retry, leave. Standard input also has {files, folder}.
+import { checkScreen, finish, inspect, moveTo, openContext, order, report, settle, signIn } from "./common.mjs";
+
+const { keys, files, folder } = order;
+const UPLOAD = "/knowledge-bases/default/upload";
+const row = (page, name) => page.locator("tbody tr", { has: page.getByRole("rowheader", { name, exact: true }) });
+
+async function openUpload(key, options = {}) {
+  const context = await openContext(options);
+  const page = await context.newPage();
+  await signIn(page, key);
+  await moveTo(page, UPLOAD, key === keys.reader ? ".state" : ".drop");
+  return { context, page };
+}
+
+/** Choose files by the fields and by a drop, send them, and wait until each is ready or failed. */
+async function checkSending() {
+  const { context, page } = await openUpload(keys.writer);
+  await page.getByLabel("Choose files").setInputFiles([files.handbook, files.broken]);
+  await page.getByLabel("Choose files").setInputFiles([files.handbook]);
+  report.skipped = await page.getByText("1 file is in the list already.").isVisible();
+  await page.getByLabel("Choose a folder").setInputFiles(folder);
+  await dropFolder(page);
+  report.paths = await page.locator("tbody th").allInnerTexts();
+  await page.getByLabel("Title of handbook.pdf").fill("<b>Staff</b> handbook");
+  await page.getByLabel("Metadata").fill("[]");
+  report.invalidMetadata = await page.getByText("This is not a JSON object.").isVisible();
+  report.sendIsOff = await page.getByRole("button", { name: /^Send/ }).isDisabled();
+  await page.getByLabel("Metadata").fill('{"department": "hr"}');
+  await page.getByLabel("A later upload of the same path").check();
+  report.requests = countUploads(page);
+  await page.getByRole("button", { name: /^Send/ }).click();
+  await row(page, "handbook.pdf").getByText("Ready", { exact: true }).waitFor();
+  await row(page, "broken.pdf").getByText("Failed", { exact: true }).waitFor();
+  await page.getByText("In progress: 0").waitFor();
+  report.summary = await page.getByText(/^\d+ files, /).innerText();
+  report.failure = await row(page, "broken.pdf").locator("td.wide").innerText();
+  await checkScreen(page, "upload-done", "light", 1280);
+  await retryIngestion(page);
+  await row(page, "handbook.pdf").getByRole("link").click();
+  await settle(page);
+  report.opened = await page.getByRole("heading", { level: 1 }).innerText();
+  await inspect(page, "upload");
+  await context.close();
+}
+
+/** Drop a folder as a person does: the browser itself reads it from the disk. */
+async function dropFolder(page) {
+  const box = await page.locator(".drop").boundingBox();
+  const session = await page.context().newCDPSession(page);
+  const data = { items: [], files: [folder], dragOperationsMask: 1 };
+  for (const type of ["dragEnter", "dragOver", "drop"]) {
+    await session.send("Input.dispatchDragEvent", { type, x: box.x + 20, y: box.y + 20, data });
+  }
+  await page.getByText(/files are in the list already|file is in the list already/).waitFor();
+  report.dropped = await page.locator(".notice").innerText();
+}
+
+/** Count the uploads that are under way at the same time, and collect their keys. */
+function countUploads(page) {
+  const seen = { most: 0, keys: [] };
+  let running = 0;
+  const isUpload = (request) => request.method() === "POST" && request.url().endsWith("/documents");
+  page.on("request", (request) => {
+    if (!isUpload(request)) return;
+    seen.keys.push(request.headers()["idempotency-key"]);
+    seen.most = Math.max(seen.most, ++running);
+  });
+  for (const event of ["requestfinished", "requestfailed"]) page.on(event, (request) => isUpload(request) && running--);
+  return seen;
+}
+
+async function retryIngestion(page) {
+  const reply = page.waitForResponse((response) => response.url().endsWith("/reindex"));
+  await row(page, "broken.pdf").getByRole("button", { name: "Try again" }).click();
+  report.retried = (await reply).status();
+  await row(page, "broken.pdf").getByText("Failed", { exact: true }).waitFor();
+}
+
+/** An upload whose connection breaks is sent again with the same key and the same bytes. */
+async function checkRejection() {
+  const { context, page } = await openUpload(keys.writer);
+  const sent = [];
+  await page.route("**/documents", async (route) => {
+    const request = route.request();
+    if (request.method() !== "POST") return route.continue();
+    sent.push([request.headers()["idempotency-key"], request.headers()["content-type"]]);
+    if (sent.length > 1) return route.continue();
+    // The service does the work, and its reply is lost.
+    report.lostReply = (await route.fetch()).status();
+    await route.abort();
+  });
+  await page.getByLabel("Choose files").setInputFiles([files.note]);
+  await page.getByRole("button", { name: "Send 1 file" }).click();
+  await row(page, "note.md").getByText("Not accepted").waitFor();
+  report.rejection = await row(page, "note.md").locator("td.wide").innerText();
+  const second = page.waitForResponse((response) => response.request().method() === "POST");
+  await row(page, "note.md").getByRole("button", { name: "Try again" }).click();
+  report.replayed = (await second).headers()["idempotent-replayed"];
+  await row(page, "note.md").getByText("Ready", { exact: true }).waitFor();
+  report.attempts = sent.slice(0, 2);
+  await page.getByLabel("Choose files").setInputFiles([files.empty]);
+  await page.getByRole("button", { name: "Send 1 file" }).click();
+  await row(page, "empty.txt").getByText("Not accepted").waitFor();
+  report.empty = await row(page, "empty.txt").locator("td.wide").innerText();
+  await context.close();
+}
+
+/** Leaving with unsent files asks: by a link, by the back button, by signing out. */
+async function checkLeaving() {
+  const { context, page } = await openUpload(keys.writer);
+  await page.getByLabel("Choose files").setInputFiles([files.note]);
+  const dialog = page.getByRole("dialog");
+  const stays = async (go) => {
+    await go();
+    await dialog.waitFor();
+    await dialog.getByRole("button", { name: "Cancel" }).click();
+    await dialog.waitFor({ state: "detached" });
+    return page.url().endsWith(UPLOAD) && (await page.locator("tbody tr").count()) === 1;
+  };
+  report.stays = [
+    await stays(() => page.getByRole("link", { name: "Overview" }).click()),
+    await stays(() => page.goBack()),
+    await stays(() => page.getByRole("button", { name: "Sign out" }).click()),
+  ];
+  await page.getByRole("link", { name: "Overview" }).click();
+  await checkScreen(page, "upload-leave", "dark", 320);
+  await dialog.getByRole("button", { name: "Leave" }).click();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await moveTo(page, UPLOAD, ".drop");
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  await context.close();
+}
+
+async function checkReader() {
+  const { context, page } = await openUpload(keys.reader);
+  report.reader = await page.locator("main").innerText();
+  await moveTo(page, "/knowledge-bases/default");
+  report.readerSeesLink = await page.getByRole("link", { name: "Upload" }).isVisible();
+  await context.close();
+}
+
+async function checkLooks() {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [320, 1280]) {
+      const { context, page } = await openUpload(keys.writer, { colorScheme, viewport: { width, height: 800 } });
+      await checkScreen(page, "upload-none", colorScheme, width);
+      await page.getByLabel("Choose files").setInputFiles(Object.values(files));
+      await checkScreen(page, "upload-chosen", colorScheme, width);
+      await context.close();
+    }
+  }
+}
+
+await checkSending();
+await checkRejection();
+await checkLeaving();
+await checkReader();
+await checkLooks();
+await finish();
