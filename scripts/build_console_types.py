@@ -15,6 +15,7 @@ ROOTS = (
     "CapabilitiesOut",
     "ChunkDetailOut",
     "ChunkList",
+    "DeletionOut",
     "DocumentDetailOut",
     "DocumentList",
     "JobList",

@@ -7,9 +7,12 @@ import { ErrorState, LoadingState } from "./components/states";
 import { language, t } from "./i18n";
 import { pathParts } from "./router";
 import { caller, getKey, hasKey, signOut } from "./session";
+import { CreateKnowledgeBaseScreen } from "./screens/create_knowledge_base";
 import { DocumentScreen } from "./screens/document";
 import { DocumentsScreen } from "./screens/documents";
 import { JobsScreen } from "./screens/jobs";
+import { KnowledgeBaseIndexScreen } from "./screens/knowledge_base_index";
+import { KnowledgeBaseSettingsScreen } from "./screens/knowledge_base_settings";
 import { KnowledgeBasesScreen } from "./screens/knowledge_bases";
 import { NotFoundScreen } from "./screens/not_found";
 import { OverviewScreen } from "./screens/overview";
@@ -72,10 +75,13 @@ function Screen() {
   if (first === undefined) return <OverviewScreen />;
   if (first === "search" && second === undefined) return <PlaygroundScreen />;
   if (first === "jobs" && second === undefined) return <JobsScreen />;
+  if (first === "create-knowledge-base" && second === undefined) return <CreateKnowledgeBaseScreen />;
   if (first === "knowledge-bases" && rest.length === 0) {
     if (second === undefined) return <KnowledgeBasesScreen />;
     if (third === undefined) return <DocumentsScreen knowledgeBase={second} />;
     if (third === "upload" && fourth === undefined) return <UploadScreen knowledgeBase={second} />;
+    if (third === "settings" && fourth === undefined) return <KnowledgeBaseSettingsScreen knowledgeBase={second} />;
+    if (third === "index" && fourth === undefined) return <KnowledgeBaseIndexScreen knowledgeBase={second} />;
     if (third === "documents" && fourth !== undefined) {
       return <DocumentScreen knowledgeBase={second} documentId={fourth} />;
     }

@@ -47,6 +47,8 @@ export function startSession(): void {
 
 export type Role = "operator" | "admin" | "writer" | "reader";
 export const role = computed(() => (caller.value?.key.role ?? null) as Role | null);
+/** Admins change settings, if only of the knowledge bases of their key. */
+export const isAdmin = computed(() => role.value === "admin" || role.value === "operator");
 const isRestricted = computed(() => {
   const own = caller.value?.key;
   return !!own && (own.knowledge_bases !== null || own.user_id !== null);
@@ -56,5 +58,5 @@ export const canWrite = computed(() => role.value !== null && role.value !== "re
 
 /** Admins and operators read status and jobs of everything, so a restricted key does not. */
 export const canAdminister = computed(
-  () => (role.value === "admin" || role.value === "operator") && !isRestricted.value,
+  () => isAdmin.value && !isRestricted.value,
 );

@@ -52,6 +52,10 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
     screens = {
         "overview": ("/", ".chart"),
         "knowledge-bases": ("/knowledge-bases", "tbody tr"),
+        "create-knowledge-base": ("/create-knowledge-base", "[data-testid=body]"),
+        "knowledge-base-settings": (f"{base}/settings", "[data-testid=body]"),
+        "knowledge-base-index": (f"{base}/index", "[data-testid=body]"),
+        "receipt-missing": ("/knowledge-bases?deletion=del_01h455vb4pex5vsknk084sn02q", "[role=alert]"),
         "documents": (base, "tbody tr"),
         "documents-none": (f"{base}?status=parsing", ".state"),
         "upload": (f"{base}/upload", ".drop"),

@@ -12,6 +12,7 @@ STATIC = Path(__file__).with_name("static")
 # First parts of the paths of screens. `console/src/app.tsx` has the same names.
 SCREENS = (
     "knowledge-bases",
+    "create-knowledge-base",
     "search",
     "jobs",
 )

@@ -3,6 +3,11 @@ import { ROOT, type Query } from "../router";
 import { getKey, signOut } from "../session";
 import type { Problem } from "./schema";
 
+export interface FieldFault {
+  loc: (string | number)[];
+  msg: string;
+}
+
 /** An error reply of the API, or a request that got no reply (`status` 0). */
 export class ApiError extends Error {
   constructor(
@@ -10,6 +15,8 @@ export class ApiError extends Error {
     readonly code: string,
     message: string,
     readonly requestId: string | null,
+    /** Faults of the fields of a request, each with the place of its field. */
+    readonly errors: FieldFault[] = [],
   ) {
     super(message);
   }
@@ -21,6 +28,8 @@ export interface Reply<T> {
   text: string;
   status: number;
   etag: string | null;
+  /** Id of the deletion that a DELETE has started. */
+  deletion: string | null;
 }
 
 export interface RequestOptions {
@@ -50,7 +59,8 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
   const text = await readBody(response.text(), options);
   if (!response.ok) throw readProblem(response, text);
   const data = (text ? JSON.parse(text) : null) as T;
-  return { data, text, status: response.status, etag: response.headers.get("ETag") };
+  const { headers, status } = response;
+  return { data, text, status, etag: headers.get("ETag"), deletion: headers.get("Carrel-Deletion-Id") };
 }
 
 /** Open a stream of server-sent events. */
@@ -105,7 +115,8 @@ function readProblem(response: Response, text: string): ApiError {
   try {
     const problem = JSON.parse(text) as Problem;
     const code = problem.type.slice(problem.type.lastIndexOf(":") + 1);
-    return new ApiError(response.status, code, problem.detail, problem.request_id || requestId);
+    const faults = (problem.errors ?? []).map(({ loc = [], msg = "" }) => ({ loc, msg }));
+    return new ApiError(response.status, code, problem.detail, problem.request_id || requestId, faults);
   } catch {
     return new ApiError(response.status, "unreadable", response.statusText, requestId);
   }

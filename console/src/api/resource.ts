@@ -4,6 +4,8 @@ import { ApiError, request, type RequestOptions } from "./client";
 
 export interface Resource<T> {
   data: T | null;
+  /** Version of the data, for `If-Match`. */
+  etag: string | null;
   error: ApiError | null;
   isLoading: boolean;
   reload: () => void;
@@ -11,7 +13,7 @@ export interface Resource<T> {
 
 /** Load `path` whenever it or the query changes; a null path loads nothing. */
 export function useResource<T>(path: string | null, query: RequestOptions["query"] = {}): Resource<T> {
-  const [state, setState] = useState<{ address: string; data: T | null; error: ApiError | null }>();
+  const [state, setState] = useState<{ address: string; data: T | null; etag: string | null; error: ApiError | null }>();
   const [attempt, setAttempt] = useState(0);
   const address = path === null ? "" : `${path}?${JSON.stringify(query)}`;
 
@@ -20,11 +22,11 @@ export function useResource<T>(path: string | null, query: RequestOptions["query
     const controller = new AbortController();
     const { signal } = controller;
     request<T>(path, { query, signal }).then(
-      ({ data }) => signal.aborted || setState({ address, data, error: null }),
+      ({ data, etag }) => signal.aborted || setState({ address, data, etag, error: null }),
       (error: unknown) => {
         if (signal.aborted) return;
         const shown = error instanceof ApiError ? error : new ApiError(0, "unreadable", String(error), null);
-        setState({ address, data: null, error: shown });
+        setState({ address, data: null, etag: null, error: shown });
       },
     );
     return () => controller.abort();
@@ -34,6 +36,7 @@ export function useResource<T>(path: string | null, query: RequestOptions["query
   const current = state?.address === address ? state : undefined;
   return {
     data: current?.data ?? null,
+    etag: current?.etag ?? null,
     error: current?.error ?? null,
     isLoading: path !== null && current === undefined,
     reload,

@@ -144,6 +144,21 @@ export interface DegradedStepOut {
   reason: string;
 }
 
+export interface DeletionOut {
+  id: string;
+  kind: "document" | "documents" | "knowledge_base" | "tenant";
+  object: string | null;
+  documents: number;
+  chunks: number;
+  bytes: number;
+  requested_at: string;
+  finished_at: string | null;
+  remaining: Record<string, number> | null;
+  retained: string[];
+  retained_files: number;
+  retention_until: string;
+}
+
 export interface DocumentDetailOut {
   id: string;
   knowledge_base: string;

@@ -8,7 +8,7 @@ import { Badge, DataTable, Fact, Facts, formatStatus, Section, StatusBadge, STAT
 import { EmptyState, Loaded } from "../components/states";
 import { formatBytes, formatNumber, t, tn } from "../i18n";
 import { buildPath, location, navigate } from "../router";
-import { canWrite } from "../session";
+import { canWrite, isAdmin } from "../session";
 import { IndexState } from "./knowledge_bases";
 
 export function DocumentsScreen({ knowledgeBase }: { knowledgeBase: string }) {
@@ -23,6 +23,14 @@ export function DocumentsScreen({ knowledgeBase }: { knowledgeBase: string }) {
         note={detail.data?.description}
         actions={
           <>
+            <a class="button" href={buildPath(["knowledge-bases", knowledgeBase, "index"])}>
+              {t("index.title")}
+            </a>
+            {isAdmin.value && (
+              <a class="button" href={buildPath(["knowledge-bases", knowledgeBase, "settings"])}>
+                {t("settings.title")}
+              </a>
+            )}
             <a class="button" href={buildPath(["search"], { kb: knowledgeBase })}>
               {t("documents.search")}
             </a>

@@ -4,17 +4,22 @@ import { useResource } from "../api/resource";
 import { useTitle } from "../app";
 import { ScreenHead } from "../components/frame";
 import { Pages } from "../components/pages";
+import { Receipt } from "../components/receipt";
 import { Badge, DataTable, Time } from "../components/parts";
 import { EmptyState, Loaded } from "../components/states";
 import { formatNumber, t } from "../i18n";
 import { buildPath, location } from "../router";
+import { canAdminister } from "../session";
 
 export function KnowledgeBasesScreen() {
   useTitle(t("knowledgeBases.title"));
-  const list = useResource<KnowledgeBaseList>("/v1/knowledge-bases", { cursor: location.value.query.get("cursor") });
+  const { query } = location.value;
+  const deletion = query.get("deletion");
+  const list = useResource<KnowledgeBaseList>("/v1/knowledge-bases", { cursor: query.get("cursor") });
   return (
     <>
-      <ScreenHead title={t("knowledgeBases.title")} />
+      <ScreenHead title={t("knowledgeBases.title")} actions={canAdminister.value && <CreateLink />} />
+      {deletion && <Receipt id={deletion} />}
       <Loaded resource={list}>
         {({ items, next_cursor }) =>
           items.length === 0 ? (
@@ -32,6 +37,14 @@ export function KnowledgeBasesScreen() {
         }
       </Loaded>
     </>
+  );
+}
+
+function CreateLink() {
+  return (
+    <a class="button primary" href={buildPath(["create-knowledge-base"])}>
+      {t("settings.new")}
+    </a>
   );
 }
 

@@ -1,0 +1,135 @@
+// Settings of a knowledge base: what PATCH can change, with If-Match, and the deletion.
+import { useState } from "preact/hooks";
+import { useAction } from "../api/action";
+import { request } from "../api/client";
+import { buildChangeBody, fitToKind, readSettings, SETTING_TITLES } from "../api/knowledge_base_settings";
+import { useResource } from "../api/resource";
+import type { KnowledgeBaseOut } from "../api/schema";
+import { useTitle } from "../app";
+import { Dialog } from "../components/dialog";
+import { TextField } from "../components/fields";
+import { ScreenHead } from "../components/frame";
+import { Section } from "../components/parts";
+import { SettingsForm } from "../components/settings_form";
+import { Loaded, NoPermission } from "../components/states";
+import { t } from "../i18n";
+import { buildPath, navigate } from "../router";
+import { isAdmin } from "../session";
+
+/** Links to the screens above a screen of one knowledge base. */
+export function listParents(knowledgeBase: string) {
+  return [
+    { label: t("knowledgeBases.title"), href: buildPath(["knowledge-bases"]) },
+    { label: knowledgeBase, href: buildPath(["knowledge-bases", knowledgeBase]) },
+  ];
+}
+
+export function KnowledgeBaseSettingsScreen({ knowledgeBase }: { knowledgeBase: string }) {
+  useTitle(t("settings.title"));
+  const path = `/v1/knowledge-bases/${encodeURIComponent(knowledgeBase)}`;
+  const detail = useResource<KnowledgeBaseOut>(isAdmin.value ? path : null);
+  const [isSaved, setSaved] = useState(false);
+  const [forms, setForms] = useState(0);
+  const reload = (hasSaved: boolean) => {
+    setSaved(hasSaved);
+    setForms(forms + 1);
+    detail.reload();
+  };
+  return (
+    <>
+      <ScreenHead
+        title={t("settings.title")}
+        parents={listParents(knowledgeBase)}
+        actions={
+          <a class="button" href={buildPath(["knowledge-bases", knowledgeBase, "index"])}>
+            {t("index.title")}
+          </a>
+        }
+      />
+      <p role="status" class={isSaved ? "notice" : "hidden"}>
+        {isSaved && t("settings.saved")}
+      </p>
+      {isAdmin.value ? (
+        <Loaded resource={detail}>
+          {(item) => (
+            <>
+              <ChangeForm key={`${detail.etag} ${forms}`} item={item} etag={detail.etag} path={path} reload={reload} />
+              <DeletionSection item={item} path={path} />
+            </>
+          )}
+        </Loaded>
+      ) : (
+        <NoPermission>{t("settings.needsAdmin")}</NoPermission>
+      )}
+    </>
+  );
+}
+
+function ChangeForm(props: { item: KnowledgeBaseOut; etag: string | null; path: string; reload: (hasSaved: boolean) => void }) {
+  const { kind, ...before } = readSettings(props.item);
+  return (
+    <SettingsForm<KnowledgeBaseOut>
+      schemaName="KnowledgeBaseUpdate"
+      adjust={(schema) => fitToKind(schema, kind)}
+      initial={before}
+      method="PATCH"
+      path={props.path}
+      ifMatch={props.etag}
+      buildBody={(value) => buildChangeBody(before, value)}
+      label={t("settings.save")}
+      titles={SETTING_TITLES}
+      done={() => props.reload(true)}
+      loadAgain={() => props.reload(false)}
+    >
+      <p class="muted">{t("settings.reindexHint")}</p>
+    </SettingsForm>
+  );
+}
+
+function DeletionSection({ item, path }: { item: KnowledgeBaseOut; path: string }) {
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <Section title={t("settings.delete")}>
+      <p class="muted">{t("settings.deleteHint")}</p>
+      <div>
+        <button type="button" class="button danger" onClick={() => setOpen(true)}>
+          {t("settings.deleteOpen")}
+        </button>
+      </div>
+      {isOpen && <DeletionDialog item={item} path={path} close={() => setOpen(false)} />}
+    </Section>
+  );
+}
+
+function DeletionDialog({ item, path, close }: { item: KnowledgeBaseOut; path: string; close: () => void }) {
+  const [name, setName] = useState("");
+  const action = useAction(async () => {
+    const { deletion } = await request<null>(path, { method: "DELETE" });
+    navigate(buildPath(["knowledge-bases"], { deletion }));
+  });
+  const submit = (event: Event) => {
+    event.preventDefault();
+    if (name === item.name) void action.run();
+  };
+  return (
+    <Dialog title={t("settings.deleteTitle", { name: item.name })} close={close}>
+      <form onSubmit={submit}>
+        <p>{t("settings.deleteWarning", { documents: item.document_count, chunks: item.chunk_count })}</p>
+        <TextField label={t("settings.typeName", { name: item.name })} value={name} change={setName} />
+        {action.error && (
+          <p class="bad-text" role="alert">
+            {action.error.message}
+          </p>
+        )}
+        <div class="dialog-actions">
+          <button type="button" class="button" onClick={close}>
+            {t("action.cancel")}
+          </button>
+          <button type="submit" class="button danger" disabled={action.isBusy || name !== item.name}>
+            {t("settings.deleteOpen")}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
