@@ -8,6 +8,13 @@ const call = (page, method, path, data) =>
 const shownBody = (page) => page.getByTestId("body").textContent();
 const isInvalid = (field) => field.getAttribute("aria-invalid");
 
+/** Check the screen as it is in a theme and a width. */
+async function checkAs(page, name, theme, width) {
+  await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+  await page.setViewportSize({ width, height: 800 });
+  await checkScreen(page, name, theme, width);
+}
+
 /** Wait for the next request of a method, and return its body, its If-Match and the status of the reply. */
 async function sendBy(page, method, act) {
   const sent = page.waitForRequest((request) => request.method() === method);
@@ -36,7 +43,7 @@ async function createByKeyboard(page) {
   await page.getByRole("alert").waitFor();
   report.refusedFields = [await isInvalid(field), await isInvalid(page.getByLabel("top_k")), await isInvalid(page.getByLabel("parent_tokens"))];
   report.refusal = await page.getByRole("alert").innerText();
-  await checkScreen(page, "create-refused", "light", 1280);
+  await checkAs(page, "create-refused", "light", 1280);
   await field.fill(name);
   await page.getByLabel("top_k").fill("7");
   report.created = await sendBy(page, "POST", () => page.getByRole("button", { name: "Create" }).click());
@@ -94,7 +101,7 @@ async function deleteWithReceipt(page) {
   const dialog = page.getByRole("dialog");
   const confirm = dialog.getByRole("button", { name: "Delete knowledge base" });
   report.deleteBefore = await confirm.isDisabled();
-  await checkScreen(page, "delete-dialog", "light", 320);
+  await checkAs(page, "delete-dialog", "light", 320);
   await dialog.getByRole("textbox").fill(`${name}x`);
   report.deleteOther = await confirm.isDisabled();
   await dialog.getByRole("textbox").fill(name);
@@ -102,8 +109,8 @@ async function deleteWithReceipt(page) {
   await page.getByText("0 rows and objects left").waitFor();
   report.receipt = await page.getByTestId("receipt").innerText();
   report.afterDeletion = (await call(page, "GET", base)).status();
-  await checkScreen(page, "receipt", "light", 320);
-  await checkScreen(page, "receipt", "dark", 1280);
+  await checkAs(page, "receipt", "light", 320);
+  await checkAs(page, "receipt", "dark", 1280);
 }
 
 async function checkReader() {

@@ -32,7 +32,7 @@ export function Receipt({ id }: { id: string }) {
 function ReceiptFacts({ receipt }: { receipt: DeletionOut }) {
   const remaining = countRemaining(receipt);
   return (
-    <div data-testid="receipt">
+    <div class="receipt" data-testid="receipt">
       <Facts>
         <Fact term={t("column.status")}>
           <span role="status">
