@@ -211,3 +211,16 @@ async def test_parallel_page_images_of_one_tenant_wait_for_each_other(tenant: Te
         *(asyncio.to_thread(tenant.admin.get, address(document, page)) for page in range(1, 9))
     )
     assert [reply.status_code for reply in replies] == [200] * 8
+
+
+def test_page_image_has_one_channel_only_without_colour(tenant: Tenant, tmp_path: Path) -> None:
+    drawing = FITZ.open()
+    for colour in ((0, 0, 0), (1, 0, 0), (0.4, 0.4, 0.6)):
+        drawing.new_page().draw_rect((50, 50, 90, 90), color=colour, fill=colour)
+    drawing[0].insert_text((100, 100), "ferry")
+    drawing.save(tmp_path / "squares.pdf")
+    document = tenant.upload(tmp_path / "squares.pdf")
+    reader = tenant.create_client("reader")
+    images = [Image.open(io.BytesIO(reader.get(address(document, page)).content)) for page in (1, 2, 3)]
+    assert [image.mode for image in images] == ["L", "RGB", "RGB"]
+    assert [image.convert("RGB").getpixel((70, 70)) for image in images] == [(0, 0, 0), (255, 0, 0), (102, 102, 153)]

@@ -87,10 +87,19 @@ class PdfRenderer:
             raise RenderingFailed("too_large", max_scale=math.floor(100 * math.sqrt(MAX_PIXELS / pixels)) / 100)
         fitz: Any = pymupdf
         try:
-            image: bytes = page.get_pixmap(matrix=fitz.Matrix(scale, scale), alpha=False).tobytes("png")
+            return _encode_png(page.get_pixmap(matrix=fitz.Matrix(scale, scale), alpha=False))
         finally:
             fitz.TOOLS.store_shrink(100)
-        return image
+
+
+def _encode_png(pixmap: Any) -> bytes:
+    """Return pixels as PNG. An image without colour needs one byte for each pixel: half the time and size."""
+    fitz: Any = pymupdf
+    red, green, blue = (pixmap.samples[index::3] for index in range(3))
+    if red == green == blue:
+        pixmap = fitz.Pixmap(fitz.csGRAY, pixmap)
+    encoded: bytes = pixmap.tobytes("png")
+    return encoded
 
 
 def main() -> None:
