@@ -11,6 +11,8 @@ from harness.unopened_app import build_openapi_document
 TARGET = Path(__file__).parents[1] / "console/src/api/schema.d.ts"
 # Schemas that the console reads. The schemas that these refer to are added.
 ROOTS = (
+    "AgentBindingList",
+    "AnswerOut",
     "CallerOut",
     "CapabilitiesOut",
     "ChunkDetailOut",

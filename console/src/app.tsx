@@ -7,6 +7,8 @@ import { ErrorState, LoadingState } from "./components/states";
 import { language, t } from "./i18n";
 import { pathParts } from "./router";
 import { caller, getKey, hasKey, signOut } from "./session";
+import { AgentScreen } from "./screens/agent";
+import { AgentsScreen } from "./screens/agents";
 import { CreateKnowledgeBaseScreen } from "./screens/create_knowledge_base";
 import { DocumentScreen } from "./screens/document";
 import { DocumentsScreen } from "./screens/documents";
@@ -75,6 +77,9 @@ function Screen() {
   if (first === undefined) return <OverviewScreen />;
   if (first === "search" && second === undefined) return <PlaygroundScreen />;
   if (first === "jobs" && second === undefined) return <JobsScreen />;
+  if (first === "agents" && third === undefined) {
+    return second === undefined ? <AgentsScreen /> : <AgentScreen key={second} agentId={second} />;
+  }
   if (first === "create-knowledge-base" && second === undefined) return <CreateKnowledgeBaseScreen />;
   if (first === "knowledge-bases" && rest.length === 0) {
     if (second === undefined) return <KnowledgeBasesScreen />;

@@ -48,6 +48,7 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
     chunk = tenant.admin.get(f"/v1{base}/documents/{payload}/chunks").json()["items"][0]["id"]
     (handbook,) = [document["id"] for document in documents if document["source"] == "handbook.pdf"]
     page_chunk = tenant.admin.get(f"/v1{base}/documents/{handbook}/chunks").json()["items"][4]["id"]
+    tenant.admin.put("/v1/agents/agt", json={"answer_prompt": PAYLOAD, "knowledge_bases": ["default"]})
     reader = tenant.admin.post("/v1/api-keys", json={"name": PAYLOAD, "role": "reader"}).json()
     screens = {
         "overview": ("/", ".chart"),
@@ -55,6 +56,8 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
         "create-knowledge-base": ("/create-knowledge-base", "[data-testid=body]"),
         "knowledge-base-settings": (f"{base}/settings", "[data-testid=body]"),
         "knowledge-base-index": (f"{base}/index", "[data-testid=body]"),
+        "agents": ("/agents", "tbody tr"),
+        "agent": ("/agents/agt", "[data-testid=body]"),
         "receipt-missing": ("/knowledge-bases?deletion=del_01h455vb4pex5vsknk084sn02q", "[role=alert]"),
         "documents": (base, "tbody tr"),
         "documents-none": (f"{base}?status=parsing", ".state"),

@@ -13,6 +13,7 @@ STATIC = Path(__file__).with_name("static")
 SCREENS = (
     "knowledge-bases",
     "create-knowledge-base",
+    "agents",
     "search",
     "jobs",
 )

@@ -10,6 +10,7 @@ export interface JsonSchema {
   anyOf?: JsonSchema[];
   oneOf?: JsonSchema[];
   items?: JsonSchema;
+  uniqueItems?: boolean;
   properties?: Record<string, JsonSchema>;
   $ref?: string;
   $defs?: Record<string, JsonSchema>;

@@ -1,5 +1,39 @@
 // Types of the API, made from /openapi.json by `make console`. Do not edit.
 
+export interface AgentBindingList {
+  items: AgentBindingOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
+}
+
+export interface AgentBindingOut {
+  id: string;
+  agent_id: string;
+  knowledge_bases: string[];
+  session_scope: boolean;
+  strategy: string | null;
+  strategy_options: Record<string, unknown>;
+  transformers: TransformerConfig[] | null;
+  conversation: boolean | null;
+  rewrite_prompt: string | null;
+  answer_prompt: string | null;
+  filter: Record<string, unknown> | null;
+  top_k: number | null;
+  max_top_k: number | null;
+  score_threshold: number | "auto" | null;
+  max_messages: number | null;
+  timeout_seconds: number | null;
+  citations: "none" | "prefix";
+  max_snippet_chars: number | null;
+  route_top_n: number | null;
+  combine: "best" | "sum" | null;
+  collapse: boolean;
+  rerank: boolean | null;
+  created_at: string;
+  updated_at: string;
+}
+
 export interface AgentSearchSourceOut {
   type?: "external";
   hostname: string;
@@ -9,6 +43,69 @@ export interface AgentSearchSourceOut {
   top_k?: number;
   max_messages?: number;
   timeout_seconds?: number;
+}
+
+export interface AnswerCitationOut {
+  document: ResultDocumentOut;
+  knowledge_base: string;
+  sources: number[];
+  citation: string;
+  method: "model" | "overlap";
+}
+
+export interface AnswerOut {
+  question: string;
+  queries: string[];
+  strategy: string;
+  auto_thresholds?: AutoThresholdOut[] | null;
+  reformulation: ReformulationOut | null;
+  explain?: ExplanationOut | null;
+  answer: string;
+  sources: AnswerSourceOut[];
+  citations: AnswerCitationOut[];
+  abstained: boolean;
+  warnings: WarningOut[];
+  usage: TokenUsageOut;
+  timings_ms: Record<string, number>;
+}
+
+export interface AnswerSourceOut {
+  entities?: IncludedEntityOut[] | null;
+  parent_summaries?: SectionSummaryOut[] | null;
+  keywords?: KeywordOut[] | null;
+  score: number;
+  scores: ScoresOut;
+  similarity: number | null;
+  text: string;
+  table_head: string | null;
+  start: number;
+  end: number;
+  source_start?: number | null;
+  source_end?: number | null;
+  chunk_start: number;
+  chunk_end: number;
+  chunk_id: string | null;
+  chunk_index: number;
+  total_chunks: number;
+  document: ResultDocumentOut;
+  knowledge_base: string;
+  page: number | null;
+  page_end: number | null;
+  slide: number | null;
+  section_titles: string[];
+  node_path: string[];
+  image: ImageOut | null;
+  metadata: Record<string, unknown>;
+  flags: string[];
+  citation: string;
+  locator: LocatorOut;
+  duplicates?: DuplicateOut[] | null;
+  duplicate_count?: number | null;
+  vector?: number[] | null;
+  ranks?: RetrieverRankOut[] | null;
+  path_names?: string[] | null;
+  number: number;
+  compressed_text: string | null;
 }
 
 export interface AutoThresholdOut {
@@ -730,6 +827,11 @@ export interface StorageUsageOut {
   documents: number;
   stored_bytes: number;
   chunks: number;
+}
+
+export interface TokenUsageOut {
+  prompt_tokens: number;
+  completion_tokens: number;
 }
 
 export interface TransformerConfig {

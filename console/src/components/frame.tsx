@@ -46,6 +46,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
             <NavLink parts={[]} label={t("nav.overview")} />
             <NavLink parts={["knowledge-bases"]} label={t("nav.knowledgeBases")} />
             <NavLink parts={["search"]} label={t("nav.search")} />
+            {canAdminister.value && <NavLink parts={["agents"]} label={t("nav.agents")} />}
             {canAdminister.value && <NavLink parts={["jobs"]} label={t("nav.jobs")} />}
             <li>
               <a href={buildPath(["docs"])} data-external>

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { FieldFault } from "../api/client";
 import type { Fields, JsonSchema } from "../api/json_schema";
 import { t, type TextKey } from "../i18n";
-import { Field, SelectField, TextField } from "./fields";
+import { CheckField, Field, SelectField, TextField } from "./fields";
 
 /** Text of a JSON field that cannot be read. It keeps the form from being sent. */
 export class UnreadableJson {
@@ -113,6 +113,7 @@ function SchemaControl({ schema, path, value, change, errors, titles }: PartProp
   };
   const choices = listChoices(schema);
   if (choices) return <ChoiceField {...field} schema={schema} choices={choices} value={value} change={change} />;
+  if (schema.uniqueItems && schema.items?.enum) return <CheckListField {...field} names={schema.items.enum} value={value} change={change} />;
   if (isTextList(schema, value)) return <LinesField {...field} schema={schema} value={value} change={change} />;
   if (isScalar(schema)) {
     return (
@@ -196,6 +197,27 @@ function LinesField({ schema, value, change, hint, ...field }: ControlProps & { 
     change(lines.length ? lines : undefined);
   };
   return <TextField {...field} hint={note} rows={3} value={text} change={edit} />;
+}
+
+/** A choice of several names, whose order does not matter. */
+function CheckListField({ label, hint, error, names, value, change }: ControlProps & { names: unknown[] }) {
+  const chosen = (value ?? []) as unknown[];
+  const toggle = (name: unknown, isChosen: boolean) =>
+    change(isChosen ? [...chosen, name] : chosen.filter((other) => other !== name));
+  return (
+    <fieldset class="check-list">
+      <legend>{label}</legend>
+      {[...new Set([...names, ...chosen])].map((name) => (
+        <CheckField
+          key={String(name)}
+          label={String(name)}
+          checked={chosen.includes(name)}
+          change={(isChosen) => toggle(name, isChosen)}
+        />
+      ))}
+      <p class={error ? "field-note bad-text" : "field-note muted"}>{error ?? hint}</p>
+    </fieldset>
+  );
 }
 
 function JsonField({ value, change, error, ...field }: ControlProps) {

@@ -47,14 +47,17 @@ function LoadedForm<T>(props: FormProps<T> & { schema: JsonSchema; capabilities:
   const adjusted = props.adjust ? props.adjust(props.schema, value) : props.schema;
   const schema = addCapabilities(adjusted, props.capabilities, value);
   const fields = props.buildBody(value);
-  const body = JSON.stringify(fields, null, 2);
+  // A body that the person writes takes the place of the fields.
+  const [ownBody, setOwnBody] = useState<string | null>(null);
+  const body = ownBody ?? JSON.stringify(fields, null, 2);
   const path = typeof props.path === "string" ? props.path : props.path(value);
   const action = useAction(async () => {
     const ifMatch = props.ifMatch ?? undefined;
     props.done(await request<T>(path, { method: props.method, body, ifMatch }));
   });
-  const isUnreadable = hasUnreadable(fields);
-  const isEmpty = !props.canBeEmpty && Object.keys(fields).length === 0;
+  const isOwn = ownBody !== null;
+  const isUnreadable = !isOwn && hasUnreadable(fields);
+  const isEmpty = !isOwn && !props.canBeEmpty && Object.keys(fields).length === 0;
   return (
     <form
       class="settings-form"
@@ -64,14 +67,34 @@ function LoadedForm<T>(props: FormProps<T> & { schema: JsonSchema; capabilities:
       }}
     >
       {props.children}
-      <SchemaFields schema={schema} value={value} change={setValue} errors={action.error?.errors ?? []} titles={props.titles} />
-      <Section title={t("form.request")}>
+      <fieldset class="plain" disabled={isOwn}>
+        <SchemaFields schema={schema} value={value} change={setValue} errors={action.error?.errors ?? []} titles={props.titles} />
+      </fieldset>
+      <Section
+        title={t("form.request")}
+        actions={
+          <button type="button" class="button" disabled={isUnreadable} onClick={() => setOwnBody(isOwn ? null : body)}>
+            {t(isOwn ? "form.useFields" : "form.editBody")}
+          </button>
+        }
+      >
         <p class="muted small">
           <code>
             {props.method} {path}
           </code>
         </p>
-        <pre class="code" tabIndex={0} data-testid="body">{isUnreadable ? t("form.unreadable") : body}</pre>
+        {isOwn ? (
+          <textarea
+            class="code-field"
+            rows={12}
+            spellcheck={false}
+            aria-label={t("form.body")}
+            value={ownBody}
+            onInput={(event) => setOwnBody(event.currentTarget.value)}
+          />
+        ) : (
+          <pre class="code" tabIndex={0} data-testid="body">{isUnreadable ? t("form.unreadable") : body}</pre>
+        )}
       </Section>
       {action.error && <Failure error={action.error} loadAgain={props.loadAgain} />}
       <div class="actions">
