@@ -23,6 +23,7 @@ ROOTS = (
     "JobList",
     "JobsRetriedOut",
     "KnowledgeBaseList",
+    "PreviewOut",
     "Problem",
     "SearchOut",
     "StatusOut",

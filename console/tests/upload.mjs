@@ -133,6 +133,49 @@ async function checkLeaving() {
   await context.close();
 }
 
+/** Preview a file with one chunking, then with two, by keyboard, and compare figures and texts with the replies. */
+async function checkPreview() {
+  const { context, page } = await openUpload(keys.writer);
+  await page.getByLabel("Choose files").setInputFiles([files.handbook, files.payload, files.broken]);
+  report.previews = [];
+  page.on("response", async (response) => {
+    if (response.url().endsWith("/v1/preview") && response.ok()) report.previews.push(await response.json());
+  });
+  await page.getByRole("button", { name: "Preview handbook.pdf" }).press("Enter");
+  await page.locator(".preview-columns .chunk").first().waitFor();
+  report.previewFocus = await page.evaluate(() => document.activeElement.className);
+  report.previewTexts = await page.locator(".chunk .text").allTextContents();
+  report.previewFacts = await page.locator(".preview .facts").innerText();
+  await page.getByRole("group", { name: "Compare with" }).getByLabel("Chunker").selectOption("sentence");
+  await page.getByLabel("sentences", { exact: true }).fill("3");
+  await page.getByLabel("sentences", { exact: true }).press("Enter");
+  await page.getByRole("heading", { name: "Chunks: sentence" }).waitFor();
+  await page.getByRole("table").filter({ hasText: "Median" }).waitFor();
+  report.comparison = await page.getByRole("table").filter({ hasText: "Median" }).locator("tbody tr").allInnerTexts();
+  report.inBoth = await page.locator(".chunk").filter({ hasText: "In both" }).count();
+  report.previewAddress = decodeURIComponent(new URL(page.url()).search);
+  await checkScreen(page, "upload-compare", "light", 1280);
+  await page.setViewportSize({ width: 320, height: 800 });
+  await checkScreen(page, "upload-compare", "light", 320);
+  await page.emulateMedia({ colorScheme: "dark" });
+  await checkScreen(page, "upload-compare", "dark", 320);
+  await page.setViewportSize({ width: 1280, height: 800 });
+  await checkScreen(page, "upload-compare", "dark", 1280);
+  await page.getByRole("button", { name: "Preview <img" }).click();
+  await page.locator(".chunk .text", { hasText: "<img src=x" }).first().waitFor();
+  await inspect(page, "preview of a payload");
+  await page.getByRole("button", { name: "Preview broken.pdf" }).click();
+  await page.getByText("The file is damaged and cannot be read.").first().waitFor();
+  await page.getByLabel("sentences", { exact: true }).fill("99");
+  await page.getByRole("button", { name: "Preview handbook.pdf" }).click();
+  await page.getByRole("button", { name: "Preview with these" }).click();
+  await page.locator(".preview [role=alert]").waitFor();
+  report.invalidOption = await page.locator(".field", { has: page.getByLabel("sentences", { exact: true }) }).innerText();
+  await page.getByRole("button", { name: "Close" }).click();
+  report.closed = await page.locator(".preview").count();
+  await context.close();
+}
+
 async function checkReader() {
   const { context, page } = await openUpload(keys.reader);
   report.reader = await page.locator("main").innerText();
@@ -156,6 +199,7 @@ async function checkLooks() {
 await checkSending();
 await checkRejection();
 await checkLeaving();
+await checkPreview();
 await checkReader();
 await checkLooks();
 await finish();

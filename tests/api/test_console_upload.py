@@ -112,6 +112,36 @@ def test_rejected_file_shows_the_reason_of_the_api(report: dict[str, Any]) -> No
     assert "empty" in report["empty"]
 
 
+def test_preview_shows_the_chunks_and_the_quality_of_the_api(report: dict[str, Any], tenant: Tenant) -> None:
+    with (ROOT / "samples/handbook.pdf").open("rb") as file:
+        reply = tenant.admin.post("/v1/preview", files={"file": file}, data={"knowledge_base": "default"})
+    preview = reply.json()
+    assert report["previewTexts"] == [chunk["text"] for chunk in preview["chunks"]]
+    assert "application/pdf" in report["previewFacts"]
+    assert "Pages without text" in report["previewFacts"]
+    assert report["previewFocus"] == "preview"
+
+
+def test_two_chunkings_are_compared_by_the_figures_of_their_previews(report: dict[str, Any]) -> None:
+    first, second = report["previews"][:2]
+    rows = dict(row.split("\t", 1) for row in report["comparison"])
+    assert rows["Chunks"] == f"{first['total_chunks']}\t{second['total_chunks']}"
+    assert first["total_chunks"] != second["total_chunks"]
+    for label, measure in (("Smallest chunk, tokens", min), ("Largest chunk, tokens", max)):
+        sizes = [measure(chunk["tokens"] for chunk in preview["chunks"]) for preview in (first, second)]
+        assert rows[label] == "\t".join(map(str, sizes))
+    ranges = [{(chunk["start"], chunk["end"]) for chunk in preview["chunks"]} for preview in (first, second)]
+    shared = len(ranges[0] & ranges[1])
+    assert rows["In both"] == f"{shared}\t{shared}"
+    assert report["inBoth"] == 2 * shared
+    assert report["previewAddress"] == '?second={"strategy":"sentence","options":{"sentences":3}}'
+
+
+def test_preview_with_an_invalid_option_shows_the_fault_at_its_field(report: dict[str, Any]) -> None:
+    assert "Input should be less than or equal to 20." in report["invalidOption"]
+    assert report["closed"] == 0
+
+
 def test_leaving_with_unsent_files_asks(report: dict[str, Any]) -> None:
     assert report["stays"] == [True, True, True]
 

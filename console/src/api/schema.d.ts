@@ -577,6 +577,12 @@ export interface LocatorOut {
   url?: string | null;
 }
 
+export interface LossOut {
+  counts: Record<string, number>;
+  words_left_out: number;
+  left_out_share: number;
+}
+
 export interface OcrOut {
   languages: string[];
   missing: string[];
@@ -586,6 +592,17 @@ export interface PageSizeOut {
   page: number;
   width: number;
   height: number;
+}
+
+export interface ParseQualityOut {
+  pages: number | null;
+  empty_pages: number[];
+  suspected_scans: number[];
+  garbled_ratio: number;
+  tables: number;
+  images: number;
+  characters: number;
+  tokens: number;
 }
 
 export interface ParserConfinementOut {
@@ -613,6 +630,50 @@ export interface PgvectorSourceOut {
   embedding_dimensions: number;
   top_k?: number;
   prompt?: SourcePrompt | null;
+}
+
+export interface PreviewChunkOut {
+  chunk_index: number;
+  text: string;
+  table_head: string | null;
+  start: number;
+  end: number;
+  source_start?: number | null;
+  source_end?: number | null;
+  tokens: number;
+  page: number | null;
+  page_end: number | null;
+  slide: number | null;
+  section_titles: string[];
+  node_path: number[];
+}
+
+export interface PreviewNodeOut {
+  kind: string;
+  level: number;
+  depth: number;
+  title: string | null;
+  start: number;
+  end: number;
+  page: number | null;
+  page_end: number | null;
+  slide: number | null;
+  block: string | null;
+  text: string | null;
+  children: PreviewNodeOut[];
+}
+
+export interface PreviewOut {
+  media_type: string;
+  title: string | null;
+  page_count: number | null;
+  warnings: WarningOut[];
+  loss: LossOut;
+  quality: ParseQualityOut;
+  tree: PreviewNodeOut;
+  chunks: PreviewChunkOut[];
+  total_chunks: number;
+  truncated: boolean;
 }
 
 export interface Problem {

@@ -16,7 +16,7 @@ interface RowsProps {
   /** Maximum size of a file; null if it is not known. */
   maxBytes: number | null;
   send: (item: UploadItem) => void;
-  preview?: (item: UploadItem) => void;
+  preview: (item: UploadItem) => void;
 }
 
 export function UploadRows(props: RowsProps) {
@@ -83,11 +83,9 @@ function Row({ item, queue, knowledgeBase, maxBytes, send, preview }: RowsProps 
       </td>
       <td>
         <div class="row-actions">
-          {preview && (
-            <button type="button" class="button" onClick={() => preview(item)} aria-label={t("upload.previewOf", { path: item.path })}>
-              {t("upload.preview")}
-            </button>
-          )}
+          <button type="button" class="button" onClick={() => preview(item)} aria-label={t("upload.previewOf", { path: item.path })}>
+            {t("upload.preview")}
+          </button>
           {state.kind === "rejected" && (
             <button type="button" class="button" onClick={() => send(item)} aria-label={t("jobs.retryOne", { id: item.path })}>
               {t("action.retry")}

@@ -6,6 +6,7 @@ import { UploadQueue, type CommonFields, type UploadItem } from "../api/upload_q
 import { useTitle } from "../app";
 import { CheckField, TextField } from "../components/fields";
 import { FileDrop } from "../components/file_drop";
+import { FilePreview } from "../components/file_preview";
 import { ScreenHead } from "../components/frame";
 import { LeaveQuestion } from "../components/leave_question";
 import { Section } from "../components/parts";
@@ -43,6 +44,7 @@ function Upload({ knowledgeBase }: { knowledgeBase: KnowledgeBaseOut }) {
   const capabilities = useResource<CapabilitiesOut>("/v1/capabilities");
   const [skipped, setSkipped] = useState(0);
   const [common, setCommon] = useState<CommonFields>({ metadata: "", pathIsId: false });
+  const [previewed, setPreviewed] = useState<UploadItem | null>(null);
   const items = queue.items.value;
   const unsent = items.filter((item) => item.isUnsent).length;
   return (
@@ -68,9 +70,17 @@ function Upload({ knowledgeBase }: { knowledgeBase: KnowledgeBaseOut }) {
               knowledgeBase={knowledgeBase.name}
               maxBytes={capabilities.data?.limits.upload_bytes ?? null}
               send={(item) => queue.send(item, common)}
+              preview={setPreviewed}
             />
           </Section>
         </>
+      )}
+      {previewed && items.includes(previewed) && (
+        <Loaded resource={capabilities}>
+          {(data) => (
+            <FilePreview item={previewed} knowledgeBase={knowledgeBase} capabilities={data} close={() => setPreviewed(null)} />
+          )}
+        </Loaded>
       )}
     </>
   );
