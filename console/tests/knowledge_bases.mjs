@@ -52,6 +52,18 @@ async function createByKeyboard(page) {
   report.createdTitle = await page.locator("h1").innerText();
 }
 
+/** A link away from a changed form asks first; "Cancel" keeps what was typed. */
+async function stayOnChangedForm(page) {
+  await moveTo(page, "/create-knowledge-base", "[data-testid=body]");
+  await page.getByLabel("Name", { exact: true }).fill("draft");
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
+  report.draft = await page.getByLabel("Name", { exact: true }).inputValue();
+  await page.getByLabel("Name", { exact: true }).fill("");
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+}
+
 async function changeWithVersions(page) {
   await moveTo(page, base);
   await page.getByRole("link", { name: "Settings" }).click();
@@ -131,6 +143,7 @@ const context = await openContext();
 const page = await context.newPage();
 page.setDefaultTimeout(60_000);
 await signIn(page, keys.admin);
+await stayOnChangedForm(page);
 await createByKeyboard(page);
 await changeWithVersions(page);
 await reindexAndRollBack(page);

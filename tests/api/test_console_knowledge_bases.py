@@ -39,6 +39,10 @@ def test_refused_form_shows_the_faults_of_the_api_at_their_fields(report: dict[s
     assert "body.retrieval.top_k" in report["refusal"]
 
 
+def test_changed_form_is_not_left_without_a_question(report: dict[str, Any]) -> None:
+    assert report["draft"] == "draft"
+
+
 def test_created_knowledge_base_has_the_body_that_was_shown(report: dict[str, Any]) -> None:
     created = report["created"]
     assert created["status"] == 201

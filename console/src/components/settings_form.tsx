@@ -1,12 +1,13 @@
 // A form of settings: fields made from a schema, the request that it sends, and what the API says about it.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { useAction } from "../api/action";
 import { request, type ApiError, type Reply } from "../api/client";
 import { addCapabilities, findSchema, type ApiDocument, type Fields, type JsonSchema } from "../api/json_schema";
 import { useResource } from "../api/resource";
 import type { CapabilitiesOut } from "../api/schema";
 import { t, type TextKey } from "../i18n";
+import { LeaveQuestion } from "./leave_question";
 import { Section } from "./parts";
 import { hasUnreadable, SchemaFields } from "./schema_form";
 import { ErrorState, LoadingState } from "./states";
@@ -51,13 +52,17 @@ function LoadedForm<T>(props: FormProps<T> & { schema: JsonSchema; capabilities:
   const [ownBody, setOwnBody] = useState<string | null>(null);
   const body = ownBody ?? JSON.stringify(fields, null, 2);
   const path = typeof props.path === "string" ? props.path : props.path(value);
+  const isSaved = useRef(false);
   const action = useAction(async () => {
     const ifMatch = props.ifMatch ?? undefined;
-    props.done(await request<T>(path, { method: props.method, body, ifMatch }));
+    const reply = await request<T>(path, { method: props.method, body, ifMatch });
+    isSaved.current = true;
+    props.done(reply);
   });
   const isOwn = ownBody !== null;
   const isUnreadable = !isOwn && hasUnreadable(fields);
   const isEmpty = !isOwn && !props.canBeEmpty && Object.keys(fields).length === 0;
+  const losesWork = () => !isSaved.current && (isOwn || JSON.stringify(value) !== JSON.stringify(props.initial));
   return (
     <form
       class="settings-form"
@@ -67,6 +72,9 @@ function LoadedForm<T>(props: FormProps<T> & { schema: JsonSchema; capabilities:
       }}
     >
       {props.children}
+      <LeaveQuestion losesWork={losesWork}>
+        <p>{t("form.leave")}</p>
+      </LeaveQuestion>
       <fieldset class="plain" disabled={isOwn}>
         <SchemaFields schema={schema} value={value} change={setValue} errors={action.error?.errors ?? []} titles={props.titles} />
       </fieldset>

@@ -12,7 +12,7 @@ import { ScreenHead } from "../components/frame";
 import { Section } from "../components/parts";
 import { SettingsForm } from "../components/settings_form";
 import { Loaded, NoPermission } from "../components/states";
-import { t } from "../i18n";
+import { t, tn } from "../i18n";
 import { buildPath, navigate } from "../router";
 import { isAdmin } from "../session";
 
@@ -114,7 +114,12 @@ function DeletionDialog({ item, path, close }: { item: KnowledgeBaseOut; path: s
   return (
     <Dialog title={t("settings.deleteTitle", { name: item.name })} close={close}>
       <form onSubmit={submit}>
-        <p>{t("settings.deleteWarning", { documents: item.document_count, chunks: item.chunk_count })}</p>
+        <p>
+          {t("settings.deleteWarning", {
+            documents: tn("documents.count", item.document_count),
+            chunks: tn("chunks.count", item.chunk_count),
+          })}
+        </p>
         <TextField label={t("settings.typeName", { name: item.name })} value={name} change={setName} />
         {action.error && (
           <p class="bad-text" role="alert">
