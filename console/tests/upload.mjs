@@ -103,6 +103,13 @@ async function checkRejection() {
   await page.getByRole("button", { name: "Send 1 file" }).click();
   await row(page, "empty.txt").getByText("Not accepted").waitFor();
   report.empty = await row(page, "empty.txt").locator("td.wide").innerText();
+  await page.getByLabel("Choose a folder").setInputFiles(folder);
+  await context.setOffline(true);
+  await page.getByRole("button", { name: "Send 3 files" }).click();
+  await page.getByText("The service does not answer").nth(2).waitFor();
+  await context.setOffline(false);
+  await page.getByRole("button", { name: "Send 4 files again" }).click();
+  await page.getByText("Ready: 4. Failed: 1.").waitFor();
   await context.close();
 }
 

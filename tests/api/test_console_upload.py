@@ -110,6 +110,8 @@ def test_upload_without_reply_is_repeated_with_the_same_key_and_body(report: dic
 
 def test_rejected_file_shows_the_reason_of_the_api(report: dict[str, Any]) -> None:
     assert "empty" in report["empty"]
+    assert "Another attempt will fail too" in report["empty"]
+    assert "Another attempt" not in report["rejection"]
 
 
 def test_preview_shows_the_chunks_and_the_quality_of_the_api(report: dict[str, Any], tenant: Tenant) -> None:

@@ -93,6 +93,11 @@ export class UploadQueue {
     for (const item of this.items.value) if (item.state.value.kind === "chosen") this.send(item, common);
   }
 
+  /** Send all files again that were rejected. */
+  resendAll(common: CommonFields): void {
+    for (const item of this.items.value) if (item.state.value.kind === "rejected") this.send(item, common);
+  }
+
   /** Send a file, or send it again after it was rejected. */
   send(item: UploadItem, common: CommonFields): void {
     item.state.value = { kind: "waiting" };

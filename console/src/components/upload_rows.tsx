@@ -150,6 +150,11 @@ function ItemState({ item }: { item: UploadItem }) {
   }
 }
 
+/** Whether the same upload can succeed later. */
+function isPassing({ status }: ApiError): boolean {
+  return status === 0 || status === 408 || status === 409 || status === 429 || status >= 500;
+}
+
 function Rejection({ error }: { error: ApiError }) {
   return (
     <>
@@ -157,6 +162,7 @@ function Rejection({ error }: { error: ApiError }) {
       <span class="sub bad-text">
         {error.status === 0 ? t("state.unreachable") : error.message} <code>{error.code}</code>
       </span>
+      {!isPassing(error) && <span class="sub">{t("upload.notRetryable")}</span>}
       {error.requestId && (
         <span class="sub">
           {t("state.request")} <code>{error.requestId}</code>

@@ -63,7 +63,7 @@ function Upload({ knowledgeBase }: { knowledgeBase: KnowledgeBaseOut }) {
       ) : (
         <>
           <Options common={common} change={setCommon} knowledgeBase={knowledgeBase} />
-          <Section title={t("upload.files")} actions={<SendButton queue={queue} common={common} />}>
+          <Section title={t("upload.files")} actions={<SendButtons queue={queue} common={common} />}>
             <Summary items={items} />
             <UploadRows
               queue={queue}
@@ -117,18 +117,25 @@ function isObject(text: string): boolean {
   }
 }
 
-function SendButton({ queue, common }: { queue: UploadQueue; common: CommonFields }) {
-  const count = queue.items.value.filter(({ state }) => state.value.kind === "chosen").length;
-  if (count === 0) return null;
+/** Send what was not sent, and send again what was rejected. */
+function SendButtons({ queue, common }: { queue: UploadQueue; common: CommonFields }) {
+  const kinds = queue.items.value.map(({ state }) => state.value.kind);
+  const fresh = kinds.filter((kind) => kind === "chosen").length;
+  const rejected = kinds.filter((kind) => kind === "rejected").length;
+  const isValid = isObject(common.metadata);
   return (
-    <button
-      type="button"
-      class="button primary"
-      disabled={!isObject(common.metadata)}
-      onClick={() => queue.sendAll(common)}
-    >
-      {tn("upload.send", count)}
-    </button>
+    <div class="actions">
+      {rejected > 0 && (
+        <button type="button" class="button" disabled={!isValid} onClick={() => queue.resendAll(common)}>
+          {tn("upload.resend", rejected)}
+        </button>
+      )}
+      {fresh > 0 && (
+        <button type="button" class="button primary" disabled={!isValid} onClick={() => queue.sendAll(common)}>
+          {tn("upload.send", fresh)}
+        </button>
+      )}
+    </div>
   );
 }
 
