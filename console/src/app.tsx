@@ -12,6 +12,10 @@ import { AgentsScreen } from "./screens/agents";
 import { CreateKnowledgeBaseScreen } from "./screens/create_knowledge_base";
 import { DocumentScreen } from "./screens/document";
 import { DocumentsScreen } from "./screens/documents";
+import { EvaluationScreen } from "./screens/evaluation";
+import { EvaluationsScreen } from "./screens/evaluations";
+import { GoldenSetScreen } from "./screens/golden_set";
+import { GoldenSetsScreen } from "./screens/golden_sets";
 import { JobsScreen } from "./screens/jobs";
 import { KnowledgeBaseIndexScreen } from "./screens/knowledge_base_index";
 import { KnowledgeBaseSettingsScreen } from "./screens/knowledge_base_settings";
@@ -76,6 +80,12 @@ function Screen() {
   const [first, second, third, fourth, ...rest] = pathParts.value;
   if (first === undefined) return <OverviewScreen />;
   if (first === "search" && second === undefined) return <PlaygroundScreen />;
+  if (first === "golden-sets" && third === undefined) {
+    return second === undefined ? <GoldenSetsScreen /> : <GoldenSetScreen setId={second} />;
+  }
+  if (first === "evaluations" && third === undefined) {
+    return second === undefined ? <EvaluationsScreen /> : <EvaluationScreen evaluationId={second} />;
+  }
   if (first === "jobs" && second === undefined) return <JobsScreen />;
   if (first === "agents" && third === undefined) {
     return second === undefined ? <AgentsScreen /> : <AgentScreen key={second} agentId={second} />;

@@ -56,6 +56,9 @@ const isRestricted = computed(() => {
 /** Everyone but readers uploads and previews. */
 export const canWrite = computed(() => role.value !== null && role.value !== "reader");
 
+/** Golden sets and evaluations name documents of the whole tenant, so restricted keys and readers do not use them. */
+export const canEvaluate = computed(() => canWrite.value && !isRestricted.value);
+
 /** Admins and operators read status and jobs of everything, so a restricted key does not. */
 export const canAdminister = computed(
   () => isAdmin.value && !isRestricted.value,

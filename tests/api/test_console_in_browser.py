@@ -49,6 +49,9 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
     (handbook,) = [document["id"] for document in documents if document["source"] == "handbook.pdf"]
     page_chunk = tenant.admin.get(f"/v1{base}/documents/{handbook}/chunks").json()["items"][4]["id"]
     tenant.admin.put("/v1/agents/agt", json={"answer_prompt": PAYLOAD, "knowledge_bases": ["default"]})
+    golden_set = tenant.admin.post("/v1/golden-sets", json={"name": PAYLOAD, "description": PAYLOAD}).json()["id"]
+    items = [{"query": PAYLOAD, "relevant": [{"document": payload, "chunk": chunk}]}]
+    tenant.admin.post(f"/v1/golden-sets/{golden_set}/items", json={"items": items}).raise_for_status()
     reader = tenant.admin.post("/v1/api-keys", json={"name": PAYLOAD, "role": "reader"}).json()
     screens = {
         "overview": ("/", ".chart"),
@@ -58,6 +61,10 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
         "knowledge-base-index": (f"{base}/index", "[data-testid=body]"),
         "agents": ("/agents", "tbody tr"),
         "agent": ("/agents/agt", "[data-testid=body]"),
+        "golden-sets": ("/golden-sets", "tbody tr"),
+        "golden-set": (f"/golden-sets/{golden_set}", "tbody tr"),
+        "evaluations": ("/evaluations", "form select"),
+        "evaluation-missing": ("/evaluations/%3Cb%3E", "[role=alert]"),
         "receipt-missing": ("/knowledge-bases?deletion=del_01h455vb4pex5vsknk084sn02q", "[role=alert]"),
         "documents": (base, "tbody tr"),
         "documents-none": (f"{base}?status=parsing", ".state"),

@@ -14,6 +14,8 @@ SCREENS = (
     "knowledge-bases",
     "create-knowledge-base",
     "agents",
+    "golden-sets",
+    "evaluations",
     "search",
     "jobs",
 )

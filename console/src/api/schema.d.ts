@@ -256,6 +256,16 @@ export interface DeletionOut {
   retention_until: string;
 }
 
+export interface DifferenceOut {
+  mean: number;
+  low: number;
+  high: number;
+  better: number;
+  worse: number;
+  equal: number;
+  significant: boolean;
+}
+
 export interface DocumentDetailOut {
   id: string;
   knowledge_base: string;
@@ -372,6 +382,52 @@ export interface EnrichmentSettingsOut {
   model: string | null;
 }
 
+export interface EvaluationErrorOut {
+  code: string;
+  message: string;
+}
+
+export interface EvaluationList {
+  items: EvaluationOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
+}
+
+export interface EvaluationOut {
+  id: string;
+  set: string;
+  settings: (Record<string, unknown>)[];
+  state: EvaluationState;
+  progress: EvaluationProgressOut;
+  figures: FigureOut[];
+  warnings: WarningOut[];
+  error: EvaluationErrorOut | null;
+  created_at: string;
+  finished_at: string | null;
+}
+
+export interface EvaluationProgressOut {
+  done: number;
+  total: number;
+}
+
+export interface EvaluationResultList {
+  items: EvaluationResultOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
+}
+
+export interface EvaluationResultOut {
+  item: string;
+  query: string | null;
+  messages: GoldenItemMessageOut[] | null;
+  results: QueryResultOut[];
+}
+
+export type EvaluationState = "queued" | "running" | "done" | "failed";
+
 export interface ExplainedIndexOut {
   knowledge_base: string;
   shared: boolean;
@@ -401,6 +457,54 @@ export interface ExplanationOut {
 export interface ExtractorOut {
   name: string;
   version: string;
+}
+
+export interface FigureOut {
+  measure: string;
+  queries: number;
+  values: IntervalOut[];
+  difference: DifferenceOut | null;
+}
+
+export interface GoldenItemList {
+  items: GoldenItemOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
+}
+
+export interface GoldenItemMessageOut {
+  role: string;
+  content: string;
+}
+
+export interface GoldenItemOut {
+  id: string;
+  query: string | null;
+  messages: GoldenItemMessageOut[] | null;
+  relevant: RelevanceOut[];
+  created_at: string;
+  updated_at: string;
+}
+
+export interface GoldenItemsOut {
+  items: GoldenItemOut[];
+}
+
+export interface GoldenSetList {
+  items: GoldenSetOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
+}
+
+export interface GoldenSetOut {
+  id: string;
+  name: string;
+  description: string | null;
+  item_count: number;
+  created_at: string;
+  updated_at: string;
 }
 
 export interface GraphEdgeOut {
@@ -462,6 +566,12 @@ export interface IncludedEntityOut {
   kind: string;
   type: string | null;
   count: number;
+}
+
+export interface IntervalOut {
+  mean: number;
+  low: number;
+  high: number;
 }
 
 export interface JobCountsOut {
@@ -704,6 +814,20 @@ export interface QueryPlanOut {
   lexical: string;
 }
 
+export interface QueryResultOut {
+  scores: Record<string, number>;
+  relevant: RankedRelevanceOut[];
+  missing: number;
+  warning_codes: string[];
+  error: string | null;
+}
+
+export interface RankedRelevanceOut {
+  document: string;
+  chunk: string | null;
+  rank: number | null;
+}
+
 export interface ReformulationOut {
   query: string;
   analysis: string;
@@ -731,6 +855,13 @@ export interface ReindexOut {
   error: ReindexErrorOut | null;
   last_error: ReindexLastErrorOut | null;
   started_at: string;
+}
+
+export interface RelevanceOut {
+  document: string;
+  chunk: string | null;
+  knowledge_base: string | null;
+  missing: boolean;
 }
 
 export interface ResultDocumentOut {

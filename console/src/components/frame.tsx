@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { t, type TextKey } from "../i18n";
 import { buildPath, leaveScreen, location, pathParts } from "../router";
-import { canAdminister, caller, role, signOut, type Role } from "../session";
+import { canAdminister, canEvaluate, caller, role, signOut, type Role } from "../session";
 import { Preferences } from "./preferences";
 
 const ROLE_NAMES: Record<Role, TextKey> = {
@@ -46,6 +46,8 @@ export function Frame({ children }: { children: ComponentChildren }) {
             <NavLink parts={[]} label={t("nav.overview")} />
             <NavLink parts={["knowledge-bases"]} label={t("nav.knowledgeBases")} />
             <NavLink parts={["search"]} label={t("nav.search")} />
+            {canEvaluate.value && <NavLink parts={["golden-sets"]} label={t("nav.goldenSets")} />}
+            {canEvaluate.value && <NavLink parts={["evaluations"]} label={t("nav.evaluations")} />}
             {canAdminister.value && <NavLink parts={["agents"]} label={t("nav.agents")} />}
             {canAdminister.value && <NavLink parts={["jobs"]} label={t("nav.jobs")} />}
             <li>

@@ -67,6 +67,7 @@ const formats = computed(() => ({
   number: new Intl.NumberFormat(locale.value),
   score: new Intl.NumberFormat(locale.value, { minimumFractionDigits: 3, maximumFractionDigits: 3 }),
   percent: new Intl.NumberFormat(locale.value, { style: "percent", maximumFractionDigits: 1 }),
+  signed: new Intl.NumberFormat(locale.value, { signDisplay: "exceptZero", minimumFractionDigits: 3, maximumFractionDigits: 3 }),
   dateTime: new Intl.DateTimeFormat(locale.value, { dateStyle: "medium", timeStyle: "short" }),
   relative: new Intl.RelativeTimeFormat(locale.value, { numeric: "auto" }),
 }));
@@ -74,6 +75,7 @@ const formats = computed(() => ({
 export const formatNumber = (value: number): string => formats.value.number.format(value);
 export const formatScore = (value: number): string => formats.value.score.format(value);
 export const formatPercent = (share: number): string => formats.value.percent.format(share);
+export const formatSigned = (value: number): string => formats.value.signed.format(value);
 export const formatTime = (time: string): string => formats.value.dateTime.format(new Date(time));
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
