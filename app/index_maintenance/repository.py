@@ -140,27 +140,33 @@ class IndexRepository:
         await self.session.fetch_rows(_RAISE_MAX_WEIGHTS, {**self._params, "longer": max(1.0, avgdl / stats.avgdl)})
         await self.session.fetch_rows(_SET_AVGDL, {**self._params, "avgdl": avgdl})
 
-    async def set_exact(self, reason: VectorIndexSkipReason | None, *, chunks: int | None = None) -> None:
+    async def set_exact(
+        self, reason: VectorIndexSkipReason | None, *, chunks: int | None = None, recall: float | None = None
+    ) -> None:
         """Make searches scan all vectors from now on.
 
         Args:
             reason: Reason why a large search index has no vector index.
             chunks: Number of chunks at which a vector index was not accurate enough.
+            recall: Measured recall of that vector index.
         """
-        await self.session.fetch_rows(_SET_EXACT, {**self._params, "reason": reason and reason.value, "chunks": chunks})
+        params = {"reason": reason and reason.value, "chunks": chunks, "recall": recall}
+        await self.session.fetch_rows(_SET_EXACT, {**self._params, **params})
 
     async def set_building(self) -> None:
         """Record that a vector index is being built; searches do not use it yet."""
         await self.session.fetch_rows(_SET_BUILDING, self._params)
 
-    async def set_built(self, *, chunks: int, rebuilt: bool = True) -> None:
+    async def set_built(self, *, chunks: int, recall: float | None = None, rebuilt: bool = True) -> None:
         """Make searches use the vector index from now on.
 
         Args:
             chunks: Number of chunks at which the vector index was accurate.
+            recall: Measured recall of the vector index.
             rebuilt: Whether the vector index is new and therefore has no deleted chunks.
         """
-        await self.session.fetch_rows(_SET_BUILT, {**self._params, "chunks": chunks, "rebuilt": rebuilt})
+        params = {"chunks": chunks, "recall": recall, "rebuilt": rebuilt}
+        await self.session.fetch_rows(_SET_BUILT, {**self._params, **params})
 
     async def mark_for_deletion(self) -> tuple[UUID, bool] | None:
         """Mark a retired search index for deletion, so that a rollback to it is impossible.
@@ -305,14 +311,15 @@ update term_document_frequency set max_weight = least(1, 1.000001 / (1 + (1 / ma
 _SET_AVGDL = parse_statement("update search_index set avgdl = :avgdl where tenant_id = :tenant and id = :index")
 _SET_EXACT = parse_statement("""
 update search_index
-   set vector_index = 'exact', skip_reason = :reason, built_chunks = :chunks, deleted_chunks = 0, index_bytes = 0
+   set vector_index = 'exact', skip_reason = :reason, built_chunks = :chunks, deleted_chunks = 0, index_bytes = 0,
+       recall = :recall
  where tenant_id = :tenant and id = :index""")
 _SET_BUILDING = parse_statement("""
-update search_index set vector_index = 'building', skip_reason = null, deleted_chunks = 0
+update search_index set vector_index = 'building', skip_reason = null, deleted_chunks = 0, recall = null
  where tenant_id = :tenant and id = :index""")
 _SET_BUILT = parse_statement("""
 update search_index
-   set vector_index = 'hnsw', built_chunks = :chunks::bigint,
+   set vector_index = 'hnsw', built_chunks = :chunks::bigint, recall = :recall::real,
        deleted_chunks = case when :rebuilt then 0 else deleted_chunks end
  where tenant_id = :tenant and id = :index""")
 _MARK_FOR_DELETION = parse_statement("""

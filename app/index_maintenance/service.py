@@ -293,14 +293,15 @@ class IndexMaintenance:
 
         Otherwise drop it, and let searches scan all vectors. ``built`` is true if the vector index is new.
         """
-        if not await connection.is_complete(index) or await connection.measure_recall(index) < MIN_RECALL:
-            await self._set_exact(index, VectorIndexSkipReason.INEXACT, chunks=stats.chunks)
+        recall = await connection.measure_recall(index) if await connection.is_complete(index) else None
+        if recall is None or recall < MIN_RECALL:
+            await self._set_exact(index, VectorIndexSkipReason.INEXACT, chunks=stats.chunks, recall=recall)
             await connection.drop_all(index.index_id)
             logger.warning("index.inexact", index=str(index.index_id), chunks=stats.chunks)
             return False
         async with self.database.transaction(index.tenant_id) as session:
             repository = IndexRepository(session, index.tenant_id, index.index_id)
-            await repository.set_built(chunks=stats.chunks, rebuilt=built)
+            await repository.set_built(chunks=stats.chunks, recall=recall, rebuilt=built)
             await repository.measure_size(index.index_names)
         return True
 
@@ -315,7 +316,13 @@ class IndexMaintenance:
         logger.info("index.demoted", index=str(stats.id), chunks=stats.chunks)
 
     async def _set_exact(
-        self, index: VectorIndexSpec, reason: VectorIndexSkipReason | None, *, chunks: int | None = None
+        self,
+        index: VectorIndexSpec,
+        reason: VectorIndexSkipReason | None,
+        *,
+        chunks: int | None = None,
+        recall: float | None = None,
     ) -> None:
         async with self.database.transaction(index.tenant_id) as session:
-            await IndexRepository(session, index.tenant_id, index.index_id).set_exact(reason, chunks=chunks)
+            repository = IndexRepository(session, index.tenant_id, index.index_id)
+            await repository.set_exact(reason, chunks=chunks, recall=recall)

@@ -25,7 +25,7 @@ select k.tenant_id, k.id, k.name, k.title, k.description, k.language, k.chunking
        k.enrichment,
        i.id as index_id,
        i.identity, i.dim, i.avgdl, i.vector_index, i.skip_reason, i.index_bytes, i.languages,
-       coalesce(i.settings ? 'automatic_model', false) as chooses_model, i.graph as index_graph,
+       coalesce(i.settings ? 'automatic_model', false) as chooses_model, i.graph as index_graph, i.recall,
        concat_ws(' ', k.xmin, k.ctid, i.xmin, i.ctid) as state
   from knowledge_base k join search_index i on i.tenant_id = k.tenant_id and i.kb_id = k.id and i.state = 'live'
        and k.deleted_at is null"""

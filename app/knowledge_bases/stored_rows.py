@@ -60,7 +60,7 @@ class LiveIndex:
 
     ``languages`` are the languages of its documents, if each document has its own language. ``chooses_model`` says
     whether the service may choose another model by the language of the first documents. ``graph`` has the settings that
-    built the graph; None if there is no graph.
+    built the graph; None if there is no graph. ``recall`` is the measured recall of the vector index; None without one.
     """
 
     id: UUID
@@ -73,3 +73,4 @@ class LiveIndex:
     languages: list[str]
     chooses_model: bool = False
     graph: dict[str, Any] | None = None
+    recall: float | None = None

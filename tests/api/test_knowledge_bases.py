@@ -40,7 +40,14 @@ def test_create_knowledge_base_with_name_only_has_defaults(tenant: Tenant) -> No
 
 @pytest.mark.capability("kb-index")
 def test_knowledge_base_shows_its_search_index(tenant: Tenant) -> None:
-    nothing = {"state": "exact", "reason": None, "size_bytes": 0, "average_length": 100.0, "problem": None}
+    nothing = {
+        "state": "exact",
+        "reason": None,
+        "size_bytes": 0,
+        "recall": None,
+        "average_length": 100.0,
+        "problem": None,
+    }
     nothing |= {"analyzer": "english-v2", "action": None}
     assert tenant.admin.get(f"{ROUTE}/default").json()["index"] == nothing
     own = f"where tenant_id = '{decode_id('ten', tenant.id)}'"
@@ -48,7 +55,8 @@ def test_knowledge_base_shows_its_search_index(tenant: Tenant) -> None:
         ("skip_reason = 'no_owner'", {"reason": VectorIndexSkipReason.NO_OWNER.sentence}),
         ("skip_reason = null, vector_index = 'building'", {"state": "building"}),
         ("vector_index = 'hnsw', index_bytes = 5000", {"state": "hnsw", "size_bytes": 5000}),
-        ("avgdl = 20.5", {"state": "hnsw", "size_bytes": 5000, "average_length": 20.5}),
+        ("recall = 0.97", {"state": "hnsw", "size_bytes": 5000, "recall": 0.97}),
+        ("avgdl = 20.5", {"state": "hnsw", "size_bytes": 5000, "recall": 0.97, "average_length": 20.5}),
     ):
         run_sql(tenant.service.urls.owner, f"update search_index set {change} {own}")
         assert tenant.admin.get(f"{ROUTE}/default").json()["index"] == nothing | told

@@ -86,6 +86,7 @@ async def test_vector_index_lifecycle_searches_stay_complete(world: MaintainedDa
     row = await index.row()
     assert (row["vector_index"], row["built_chunks"], row["skip_reason"]) == ("hnsw", LARGE, None)
     assert row["index_bytes"] > LARGE * 2 * DIM
+    assert 0.9 <= row["recall"] <= 1
     assert await index.names() == ALL
     await world.owner.execute("analyze chunk_embedding_other; analyze chunk_lexical")
     for name in LANES:
@@ -101,6 +102,7 @@ async def test_vector_index_lifecycle_searches_stay_complete(world: MaintainedDa
     recalls += await searching(index, index.maintain())
     row = await index.row()
     assert (row["vector_index"], row["built_chunks"], row["index_bytes"]) == ("exact", None, 0)
+    assert row["recall"] is None
     assert await index.names() == set()
     assert np.mean(recalls) >= 0.95
 

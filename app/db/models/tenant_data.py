@@ -105,6 +105,7 @@ class SearchIndex(CreatedAtMixin, TenantOwnedMixin, Base):
     documents_total: Mapped[int] = mapped_column(BigInteger, server_default=text("0"))
     languages: Mapped[list[str]] = mapped_column(ARRAY(Text), server_default=text("'{}'"))
     graph: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
+    recall: Mapped[float | None] = mapped_column(REAL)
 
 
 class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):

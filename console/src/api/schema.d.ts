@@ -932,6 +932,7 @@ export interface SearchIndexOut {
   state: "exact" | "building" | "hnsw";
   reason: string | null;
   size_bytes: number;
+  recall: number | null;
   average_length: number;
   analyzer: string;
   action: "reindex" | null;

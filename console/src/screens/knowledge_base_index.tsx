@@ -12,7 +12,7 @@ import { ScreenHead } from "../components/frame";
 import { Badge, Fact, Facts, Section, Time } from "../components/parts";
 import { SettingsForm } from "../components/settings_form";
 import { EmptyState, Loaded } from "../components/states";
-import { formatBytes, formatNumber, t, tn, type TextKey } from "../i18n";
+import { formatBytes, formatNumber, formatScore, t, tn, type TextKey } from "../i18n";
 import { buildPath } from "../router";
 import { isAdmin } from "../session";
 import { listParents } from "./knowledge_base_settings";
@@ -82,6 +82,7 @@ function IndexCard({ item }: { item: KnowledgeBaseOut }) {
           <Badge tone={index.state === "building" ? "warn" : "good"}>{index.state}</Badge> {t(STATES[index.state])}
         </Fact>
         {index.reason && <Fact term={t("index.reason")}>{index.reason}</Fact>}
+        {index.recall !== null && <Fact term={t("index.recall")}>{formatScore(index.recall)}</Fact>}
         <Fact term={t("index.size")}>{formatBytes(index.size_bytes)}</Fact>
         <Fact term={t("documents.contents")}>
           {tn("documents.count", item.document_count)}, {tn("chunks.count", item.chunk_count)}

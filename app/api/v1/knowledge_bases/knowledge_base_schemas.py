@@ -245,6 +245,12 @@ class SearchIndexOut(BaseModel):
         description="Reason why a large knowledge base has no vector index; null otherwise.", examples=[None]
     )
     size_bytes: int = Field(description="Size of the vector index in bytes; 0 without one.", examples=[0])
+    recall: float | None = Field(
+        description="Measured recall of the vector index: the share of the 10 nearest chunks that it finds, for a "
+        "sample of up to 20 chunks. If the index was dropped because its recall is too low, this recall. Null "
+        "without a measurement.",
+        examples=[None],
+    )
     average_length: float = Field(
         description="Mean length of a chunk in terms, which BM25 uses. It follows the chunks when it changes by "
         "more than 5 %.",

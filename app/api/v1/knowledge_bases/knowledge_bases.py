@@ -71,6 +71,7 @@ def to_knowledge_base_out(view: KnowledgeBaseView, resources: Resources) -> dict
             if view.index.skip_reason is None
             else VectorIndexSkipReason(view.index.skip_reason).sentence,
             "size_bytes": view.index.index_bytes,
+            "recall": None if view.index.recall is None else round(view.index.recall, 3),
             "average_length": view.index.avgdl,
             "analyzer": identity.get("analyzer", ""),
             "action": None if reindex_reason is None else "reindex",
