@@ -139,10 +139,30 @@ async function checkReader() {
   await context.close();
 }
 
+/** Cancel a reindex that cannot go on: the embedding endpoint does not answer. */
+async function cancelReindex(page) {
+  await moveTo(page, `${base}/index`, "[data-testid=body]");
+  await page.getByText("Chunking", { exact: true }).last().click();
+  await page.getByLabel("max_tokens").fill("20");
+  await page.getByRole("button", { name: "Start a reindex" }).click();
+  await page.getByRole("progressbar", { name: "Reindex" }).waitFor();
+  report.progress = await page.getByText(/\d+ of \d+ documents/).innerText();
+  await checkAs(page, "index-reindex", "light", 320);
+  await checkAs(page, "index-reindex", "dark", 1280);
+  await page.getByRole("button", { name: "Cancel the reindex" }).click();
+  await page.getByRole("button", { name: "Start a reindex" }).waitFor();
+  report.afterCancel = (await (await call(page, "GET", base)).json()).reindex;
+}
+
 const context = await openContext();
 const page = await context.newPage();
 page.setDefaultTimeout(60_000);
 await signIn(page, keys.admin);
+if (order.cancels) {
+  await cancelReindex(page);
+  await finish();
+  process.exit();
+}
 await stayOnChangedForm(page);
 await createByKeyboard(page);
 await changeWithVersions(page);

@@ -11,6 +11,7 @@ from harness.console_browser import BROWSER_MARKS, run_browser
 
 if TYPE_CHECKING:
     from harness.running_service import Service
+    from tests.api.breakable_service import BreakableService
 
 PAYLOAD = '<img src=x onerror="window.pwned=1">'
 # A path of the console that a form of new knowledge bases could have had: as a name it must stay a knowledge base.
@@ -75,6 +76,18 @@ def test_reindex_sends_what_differs_and_can_be_rolled_back(report: dict[str, Any
     assert body["chunking"]["max_tokens"] == 120
     assert body["chunking"]["options"]["parent_tokens"] == 900
     assert report["rolledBack"]["max_tokens"] == 170
+
+
+def test_running_reindex_shows_its_progress_and_can_be_cancelled(fragile: BreakableService) -> None:
+    tenant = fragile.service.create_tenant()
+    tenant.add_text("\n\n".join(f"Paragraph {number} about leave, travel and expenses." for number in range(40)))
+    with fragile.held():
+        report = run_browser(
+            "knowledge_bases.mjs", fragile.service.url, {"admin": tenant.key}, name="default", cancels=True
+        )
+    assert report["progress"] == "0 of 1 documents"
+    assert report["afterCancel"] is None
+    assert report["violations"] == report["overflow"] == []
 
 
 def test_deletion_needs_the_name_and_its_receipt_reaches_zero(report: dict[str, Any]) -> None:
