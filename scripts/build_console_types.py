@@ -25,13 +25,17 @@ ROOTS = (
     "GoldenItemList",
     "GoldenItemsOut",
     "GoldenSetList",
+    "HealthOut",
     "JobList",
     "JobsRetriedOut",
     "KnowledgeBaseList",
+    "NewTenantOut",
     "PreviewOut",
     "Problem",
     "SearchOut",
     "StatusOut",
+    "TenantDetailOut",
+    "TenantList",
     "UsageOut",
 )
 HEADER = "// Types of the API, made from /openapi.json by `make console`. Do not edit.\n"

@@ -21,6 +21,7 @@ import { KnowledgeBaseIndexScreen } from "./screens/knowledge_base_index";
 import { KnowledgeBaseSettingsScreen } from "./screens/knowledge_base_settings";
 import { KnowledgeBasesScreen } from "./screens/knowledge_bases";
 import { NotFoundScreen } from "./screens/not_found";
+import { OperatorScreens } from "./screens/operator";
 import { OverviewScreen } from "./screens/overview";
 import { PlaygroundScreen } from "./screens/playground";
 import { SignInScreen } from "./screens/sign_in";
@@ -87,6 +88,7 @@ function Screen() {
     return second === undefined ? <EvaluationsScreen /> : <EvaluationScreen evaluationId={second} />;
   }
   if (first === "jobs" && second === undefined) return <JobsScreen />;
+  if (first === "operator") return <OperatorScreens parts={pathParts.value.slice(1)} />;
   if (first === "agents" && third === undefined) {
     return second === undefined ? <AgentsScreen /> : <AgentScreen key={second} agentId={second} />;
   }

@@ -47,6 +47,8 @@ export function startSession(): void {
 
 export type Role = "operator" | "admin" | "writer" | "reader";
 export const role = computed(() => (caller.value?.key.role ?? null) as Role | null);
+/** The operator manages tenants and sees the whole service. */
+export const isOperator = computed(() => role.value === "operator");
 /** Admins change settings, if only of the knowledge bases of their key. */
 export const isAdmin = computed(() => role.value === "admin" || role.value === "operator");
 const isRestricted = computed(() => {

@@ -78,6 +78,7 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
         "knowledge-base-missing": ("/knowledge-bases/%3Cb%3E", "[role=alert]"),
         "jobs": ("/jobs", "tbody tr"),
         "jobs-none": ("/jobs?state=postponed", ".state"),
+        "operator-forbidden": ("/operator/tenants", ".state"),
         "nowhere": ("/knowledge-bases/a/b", "h1"),
     }
     keys = {"admin": tenant.key, "reader": reader["key"], "readerId": reader["id"]}

@@ -18,6 +18,7 @@ SCREENS = (
     "evaluations",
     "search",
     "jobs",
+    "operator",
 )
 _MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}
 # Trusted Types stop every assignment of a string to a property that parses HTML or loads a script.

@@ -43,6 +43,8 @@ export interface RequestOptions {
   ifMatch?: string;
   /** Value of `Last-Event-ID`: continue a stream after this event. */
   lastEventId?: string;
+  /** Status of an error whose body is data, and no problem. */
+  dataStatus?: number;
   signal?: AbortSignal;
 }
 
@@ -57,7 +59,7 @@ export function buildUrl(path: string, query: Query = {}): string {
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<Reply<T>> {
   const response = await send(path, options);
   const text = await readBody(response.text(), options);
-  if (!response.ok) throw readProblem(response, text);
+  if (!response.ok && response.status !== options.dataStatus) throw readProblem(response, text);
   const data = (text ? JSON.parse(text) : null) as T;
   const { headers, status } = response;
   return { data, text, status, etag: headers.get("ETag"), deletion: headers.get("Carrel-Deletion-Id") };

@@ -12,7 +12,11 @@ export interface Resource<T> {
 }
 
 /** Load `path` whenever it or the query changes; a null path loads nothing. */
-export function useResource<T>(path: string | null, query: RequestOptions["query"] = {}): Resource<T> {
+export function useResource<T>(
+  path: string | null,
+  query: RequestOptions["query"] = {},
+  options: Pick<RequestOptions, "dataStatus"> = {},
+): Resource<T> {
   const [state, setState] = useState<{ address: string; data: T | null; etag: string | null; error: ApiError | null }>();
   const [attempt, setAttempt] = useState(0);
   const address = path === null ? "" : `${path}?${JSON.stringify(query)}`;
@@ -21,7 +25,7 @@ export function useResource<T>(path: string | null, query: RequestOptions["query
     if (path === null) return;
     const controller = new AbortController();
     const { signal } = controller;
-    request<T>(path, { query, signal }).then(
+    request<T>(path, { ...options, query, signal }).then(
       ({ data, etag }) => signal.aborted || setState({ address, data, etag, error: null }),
       (error: unknown) => {
         if (signal.aborted) return;

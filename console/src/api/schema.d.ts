@@ -536,6 +536,11 @@ export interface GraphSettingsOut {
   extractors: string[];
 }
 
+export interface HealthOut {
+  status: string;
+  checks?: Record<string, string>;
+}
+
 export interface HttpSourceOut {
   url: string;
   method: "GET" | "POST";
@@ -566,6 +571,12 @@ export interface IncludedEntityOut {
   kind: string;
   type: string | null;
   count: number;
+}
+
+export interface InitialApiKeyOut {
+  id: string;
+  role: string;
+  key: string;
 }
 
 export interface IntervalOut {
@@ -691,6 +702,15 @@ export interface LossOut {
   counts: Record<string, number>;
   words_left_out: number;
   left_out_share: number;
+}
+
+export interface NewTenantOut {
+  id: string;
+  name: string;
+  created_at: string;
+  quotas: TenantQuotasOut;
+  sql_views: boolean;
+  api_key: InitialApiKeyOut;
 }
 
 export interface OcrOut {
@@ -1020,6 +1040,53 @@ export interface StorageUsageOut {
   documents: number;
   stored_bytes: number;
   chunks: number;
+}
+
+export interface TenantDetailOut {
+  id: string;
+  name: string;
+  created_at: string;
+  quotas: TenantQuotasOut;
+  sql_views: boolean;
+}
+
+export interface TenantList {
+  items: TenantOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
+}
+
+export interface TenantOut {
+  id: string;
+  name: string;
+  created_at: string;
+}
+
+export interface TenantQuotasOut {
+  documents?: number | null;
+  stored_bytes?: number | null;
+  chunks?: number | null;
+  upload_bytes?: number | null;
+  embedding_tokens_per_day?: number | null;
+  searches_per_second?: number | null;
+  concurrent_searches?: number | null;
+  event_streams?: number | null;
+  concurrent_ingestions?: number | null;
+  knowledge_bases?: number | null;
+  api_keys?: number | null;
+  agents?: number | null;
+  prompt_versions?: number | null;
+  webhooks?: number | null;
+  stored_responses?: number | null;
+  sql_views?: number | null;
+  files?: number | null;
+  file_batches?: number | null;
+  batch_files?: number | null;
+  chats?: number | null;
+  golden_sets?: number | null;
+  golden_items?: number | null;
+  evaluations?: number | null;
 }
 
 export interface TokenUsageOut {

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { t, type TextKey } from "../i18n";
 import { buildPath, leaveScreen, location, pathParts } from "../router";
-import { canAdminister, canEvaluate, caller, role, signOut, type Role } from "../session";
+import { caller, canAdminister, canEvaluate, isOperator, role, signOut, type Role } from "../session";
 import { Preferences } from "./preferences";
 
 const ROLE_NAMES: Record<Role, TextKey> = {
@@ -50,6 +50,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
             {canEvaluate.value && <NavLink parts={["evaluations"]} label={t("nav.evaluations")} />}
             {canAdminister.value && <NavLink parts={["agents"]} label={t("nav.agents")} />}
             {canAdminister.value && <NavLink parts={["jobs"]} label={t("nav.jobs")} />}
+            {isOperator.value && <NavLink parts={["operator"]} label={t("nav.operator")} />}
             <li>
               <a href={buildPath(["docs"])} data-external>
                 {t("nav.reference")}

@@ -10,7 +10,7 @@ import { Badge, DataTable, type Tone } from "../components/parts";
 import { EmptyState, Loaded, NoPermission } from "../components/states";
 import { formatAge, formatNumber, t, tn, type TextKey } from "../i18n";
 import { buildPath, location, navigate } from "../router";
-import { caller, canAdminister } from "../session";
+import { caller, canAdminister, isOperator } from "../session";
 
 const STATES: Record<JobOut["state"], [TextKey, Tone]> = {
   waiting: ["jobState.waiting", "neutral"],
@@ -142,6 +142,7 @@ function Row({ job, retry }: { job: JobOut; retry: () => void }) {
       </td>
       <td>
         <JobDocument job={job} />
+        {isOperator.value && <JobTenant id={job.tenant} />}
       </td>
       <td class="number">
         {job.max_attempts === null
@@ -172,5 +173,18 @@ function JobDocument({ job }: { job: JobOut }) {
     <a href={buildPath(["knowledge-bases", job.knowledge_base, "documents", job.document])}>
       <code>{job.document}</code>
     </a>
+  );
+}
+
+/** The tenant of a job, which only the operator needs; the system tenant has no screen. */
+function JobTenant({ id }: { id: string }) {
+  if (id === caller.value?.tenant.id) return <span class="sub">{t("jobs.system")}</span>;
+  return (
+    <span class="sub">
+      {t("overview.tenant")}{" "}
+      <a href={buildPath(["operator", "tenants", id])}>
+        <code>{id}</code>
+      </a>
+    </span>
   );
 }
