@@ -59,6 +59,7 @@ class AuditAction(StrEnum):
     GOLDEN_SET_DELETE = "golden_set.delete"
     GOLDEN_SET_ADD_ITEMS = "golden_set.add_items"
     GOLDEN_SET_DELETE_ITEM = "golden_set.delete_item"
+    GOLDEN_SET_REMOVE_RELEVANT = "golden_set.remove_relevant"
     EVALUATION_CREATE = "evaluation.create"
     EVALUATION_DELETE = "evaluation.delete"
     JOB_RETRY = "job.retry"

@@ -81,6 +81,18 @@ class GoldenSetRepository:
         await self.session.fetch_rows(_TOUCH, {"tenant": self.tenant_id, "id": set_id})
         return {row["digest"]: to_item(row) for row in await self.session.fetch_rows(_UPSERT_ITEMS, values)}
 
+    async def find_item(self, set_id: UUID, item_id: UUID) -> GoldenItem | None:
+        """Return an item of a golden set, or None if it does not exist."""
+        row = await self.session.fetch_row(_FIND_ITEM, {"tenant": self.tenant_id, "set": set_id, "id": item_id})
+        return None if row is None else to_item(row)
+
+    async def replace_relevant(self, set_id: UUID, item_id: UUID, relevant: Sequence[Relevance]) -> None:
+        """Replace what is relevant in an item of a golden set, which the caller has locked."""
+        stored = json.dumps([relevance.to_json() for relevance in relevant])
+        values = {"tenant": self.tenant_id, "set": set_id, "id": item_id, "relevant": stored}
+        await self.session.fetch_rows(_TOUCH, {"tenant": self.tenant_id, "id": set_id})
+        await self.session.fetch_rows(_REPLACE_RELEVANT, values)
+
     async def remove_item(self, set_id: UUID, item_id: UUID) -> bool:
         """Delete an item of a golden set; return whether it existed."""
         values = {"tenant": self.tenant_id, "set": set_id, "id": item_id}
@@ -152,6 +164,11 @@ select :tenant::uuid, :set::uuid, x.id, x.query, x.messages, decode(x.digest, 'h
 on conflict (tenant_id, set_id, digest) do update set relevant = excluded.relevant,
    updated_at = case when i.relevant = excluded.relevant then i.updated_at else now() end
 returning {_ITEM_COLUMNS}""")  # noqa: S608
+_FIND_ITEM = parse_statement(f"""
+select {_ITEM_COLUMNS} from golden_item where tenant_id = :tenant and set_id = :set and id = :id""")  # noqa: S608
+_REPLACE_RELEVANT = parse_statement("""
+update golden_item set relevant = :relevant::jsonb, updated_at = now()
+ where tenant_id = :tenant and set_id = :set and id = :id""")
 _REMOVE_ITEM = parse_statement(
     "delete from golden_item where tenant_id = :tenant and set_id = :set and id = :id returning 1"
 )

@@ -18,10 +18,12 @@ from app.evaluations.types import (
     GoldenItemNotFound,
     GoldenSet,
     GoldenSetNotFound,
+    LastRelevance,
     LocatedItem,
     LocatedRelevance,
     Position,
     Relevance,
+    RelevanceNotFound,
     TooManyGoldenItems,
     TooManyRelevant,
 )
@@ -149,6 +151,36 @@ class GoldenSetService:
             if not await repository.remove_item(set_id, item_id):
                 raise GoldenItemNotFound
             await self._record(session, AuditAction.GOLDEN_SET_DELETE_ITEM, set_id, items=1)
+
+    async def remove_relevance(self, set_id: UUID, item_id: UUID, relevance: Relevance) -> None:
+        """Remove one relevant document or chunk from an item of a golden set.
+
+        Args:
+            set_id: ID of the golden set.
+            item_id: ID of the item.
+            relevance: Entry to remove. It may name a deleted document. Without a chunk, entries of chunks stay.
+
+        Raises:
+            GoldenSetNotFound: The golden set does not exist.
+            GoldenItemNotFound: The golden set has no such item.
+            RelevanceNotFound: The item has no such entry.
+            LastRelevance: The item has no other entry.
+            ForbiddenError: The API key is restricted.
+        """
+        require_unrestricted_key(self.principal)
+        async with self.db.transaction() as session:
+            repository = self._create_repository(session)
+            _require_set(await repository.lock(set_id))
+            item = await repository.find_item(set_id, item_id)
+            if item is None:
+                raise GoldenItemNotFound
+            if relevance not in item.relevant:
+                raise RelevanceNotFound
+            remaining = [entry for entry in item.relevant if entry != relevance]
+            if not remaining:
+                raise LastRelevance
+            await repository.replace_relevant(set_id, item_id, remaining)
+            await self._record(session, AuditAction.GOLDEN_SET_REMOVE_RELEVANT, set_id, items=1)
 
     async def _record(self, session: Session, action: AuditAction, set_id: UUID, **counts: int) -> None:
         event = AuditEvent(action, [set_id], counts=counts)

@@ -36,6 +36,18 @@ class GoldenItemNotFound(NotFoundError):
     code = "golden_item_not_found"
 
 
+class RelevanceNotFound(NotFoundError):
+    """The item of the golden set has no such relevant document or chunk."""
+
+    code = "golden_relevance_not_found"
+
+
+class LastRelevance(ConflictError):
+    """The last relevant document of an item cannot be removed. Delete the item, or add another document first."""
+
+    code = "last_golden_relevance"
+
+
 class TooManyGoldenItems(ConflictError):
     """A golden set has at most 5,000 items. Delete items, or make another golden set."""
 

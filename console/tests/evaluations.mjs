@@ -54,6 +54,10 @@ async function fillSet(page) {
 }
 
 async function removeItem(page) {
+  const button = page.getByRole("button", { name: `Remove ${order.chunk} from` });
+  report.removedRelevant = await sendBy(page, "DELETE", () => press(button));
+  await page.getByText("no longer relevant").waitFor();
+  await button.waitFor({ state: "detached" });
   report.removed = await sendBy(page, "DELETE", () => press(page.getByRole("button", { name: "Remove the item “And its deposit?”" })));
   await page.getByText("1 item", { exact: true }).waitFor();
   await settle(page);

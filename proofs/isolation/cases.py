@@ -261,6 +261,10 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
             json={"items": [{"query": SECRET, "relevant": [{"document": "<document>", "chunk": "<chunk>"}]}]}
         ),
     ),
+    "DELETE /v1/golden-sets/{golden_set}/items/{item}/relevant": (
+        RequestTemplate(query={"document": "<document>"}),
+        RequestTemplate(query={"document": "<document>", "chunk": "<chunk>"}),
+    ),
     "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (RequestTemplate(),),
     MCP: (
         build_tool_call("search", **QUERY_BODY),

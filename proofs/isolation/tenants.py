@@ -123,7 +123,12 @@ def _add_golden_set(tenant: Tenant, text: str, ids: dict[str, str], wanted: set[
         created = tenant.admin.post("/v1/golden-sets", json={"name": text[:100]})
         ids["golden_set"] = created.raise_for_status().json()["id"]
     if wanted & {"item", "evaluation"}:
-        item = {"query": text, "relevant": [{"document": ids["document"]}]}
+        chunks = tenant.admin.get(f"/v1/knowledge-bases/{ids['kb_name']}/documents/{ids['document']}/chunks").json()[
+            "items"
+        ]
+        # With two entries, one can be removed.
+        relevant = [{"document": ids["document"]}, {"document": ids["document"], "chunk": chunks[0]["id"]}]
+        item = {"query": text, "relevant": relevant}
         added = tenant.admin.post(f"/v1/golden-sets/{ids['golden_set']}/items", json={"items": [item]})
         ids["item"] = added.raise_for_status().json()["items"][0]["id"]
 

@@ -81,7 +81,8 @@ def create_reference_objects(service: Service) -> ReferenceObjects:
     while expect(admin.get(f"{batches}/{batch['id']}"))["status"] == "in_progress" and time.monotonic() < until:
         time.sleep(0.05)
     golden_set = expect(admin.post("/v1/golden-sets", json={"name": "Questions of new staff"}))
-    golden_item = {"query": "Which trips are preferred?", "relevant": [{"document": document["id"]}]}
+    relevant = [{"document": document["id"]}, {"document": document["id"], "chunk": chunks[0]["id"]}]
+    golden_item = {"query": "Which trips are preferred?", "relevant": relevant}
     added = expect(admin.post(f"/v1/golden-sets/{golden_set['id']}/items", json={"items": [golden_item]}))
     evaluation = expect(admin.post("/v1/evaluations", json={"set": golden_set["id"], "settings": [{}]}))
     archive = admin.get(f"{KB}/export")

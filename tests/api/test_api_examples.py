@@ -42,8 +42,8 @@ PREPARATIONS = {
     "get_sql_view": ("POST", f"{KB}/sql-view"),
     "revoke_sql_view": ("POST", f"{KB}/sql-view"),
 }
-# Operations that need one of several parameters.
-NEEDED_PARAMETERS = {"delete_documents": "external_id"}
+# Operations that need one of their parameters.
+NEEDED_PARAMETERS = {"delete_documents": "external_id", "remove_golden_relevance": "document"}
 # Parameters whose examples are not sent: a cursor belongs to one list, and a stream resumes at its own events.
 UNSENT_PARAMETERS = {"cursor", "Idempotency-Key", "last-event-id"}
 
@@ -157,7 +157,7 @@ def test_service_accepts_every_request_example(
     prepare(objects, operation["operationId"])
     parameters = {parameter["name"]: parameter.get("example") for parameter in operation.get("parameters", ())}
     needed = NEEDED_PARAMETERS.get(operation["operationId"])
-    params = {needed: parameters[needed]} if needed else {}
+    params = {needed: objects.substitute(str(parameters[needed]))} if needed else {}
     for arguments in build_bodies(objects, name):
         check_response(name, send(objects, name, params=params, **arguments))
 

@@ -70,6 +70,7 @@ TOLD: dict[str, tuple[list[str], ...]] = {
     "DELETE /v1/golden-sets/{golden_set}": (["golden_set.delete"],),
     "POST /v1/golden-sets/{golden_set}/items": (["golden_set.add_items"],),
     "DELETE /v1/golden-sets/{golden_set}/items/{item}": (["golden_set.delete_item"],),
+    "DELETE /v1/golden-sets/{golden_set}/items/{item}/relevant": (["golden_set.remove_relevant"],),
     "POST /v1/evaluations": (["evaluation.create"],),
     "DELETE /v1/evaluations/{evaluation}": (["evaluation.delete"],),
     "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": (["agent.update"],),

@@ -55,7 +55,7 @@ def test_golden_set_is_filled_with_the_shown_bodies_and_links_to_what_is_relevan
 
 
 def test_item_evaluation_and_golden_set_are_deleted(report: dict[str, Any]) -> None:
-    assert [report[name]["status"] for name in ("removed", "deleted", "deletedSet")] == [204, 204, 204]
+    assert [report[name]["status"] for name in ("removedRelevant", "removed", "deleted", "deletedSet")] == [204] * 4
 
 
 def test_evaluation_compares_two_settings_and_links_into_the_playground(report: dict[str, Any]) -> None:

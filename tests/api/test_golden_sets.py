@@ -82,6 +82,42 @@ def test_golden_item_of_deleted_document_is_missing(tenant: Tenant) -> None:
     assert [(entry["missing"], entry["knowledge_base"]) for entry in found["relevant"]] == [(True, None)] * 2
 
 
+def test_golden_relevance_is_removed_until_the_last(tenant: Tenant) -> None:
+    document, gone = (tenant.add_text(f"Text {number} about leave.")["id"] for number in range(2))
+    chunk = find_chunk(tenant, document)
+    golden_set = create_set(tenant)
+    relevant = [{"document": document}, {"document": document, "chunk": chunk}, {"document": gone}]
+    item = add_items(tenant, golden_set, {"query": "leave", "relevant": relevant})[0]
+    path = f"{SETS}/{golden_set}/items/{item['id']}/relevant"
+    tenant.admin.delete(f"/v1/knowledge-bases/default/documents/{gone}").raise_for_status()
+    assert tenant.admin.delete(path, params={"document": gone}).status_code == 204
+    assert tenant.admin.delete(path, params={"document": document}).status_code == 204
+    again = tenant.admin.delete(path, params={"document": document})
+    assert_problem(again, 404, "golden_relevance_not_found")
+    last = tenant.admin.delete(path, params={"document": document, "chunk": chunk})
+    assert_problem(last, 409, "last_golden_relevance")
+    (stored,) = tenant.admin.get(f"{SETS}/{golden_set}/items").json()["items"]
+    assert [(entry["document"], entry["chunk"]) for entry in stored["relevant"]] == [(document, chunk)]
+    assert stored["updated_at"] > item["updated_at"]
+
+
+def test_golden_relevance_of_unknown_ids_is_not_found(tenant: Tenant) -> None:
+    document = tenant.add_text("A text.")["id"]
+    golden_set, other = create_set(tenant), create_set(tenant)
+    item = add_items(tenant, golden_set, {"query": "q", "relevant": [{"document": document}]})[0]["id"]
+    params = {"document": document}
+    for ids in (f"{other}/items/{item}", f"{golden_set}/items/item_x"):
+        reply = tenant.admin.delete(f"{SETS}/{ids}/relevant", params=params)
+        assert_problem(reply, 404, "golden_item_not_found")
+    for wrong in ({"document": "doc_x"}, {**params, "chunk": "chk_x"}):
+        reply = tenant.admin.delete(f"{SETS}/{golden_set}/items/{item}/relevant", params=wrong)
+        assert_problem(reply, 404, "golden_relevance_not_found")
+    stranger = tenant.service.create_tenant()
+    reply = stranger.admin.delete(f"{SETS}/{golden_set}/items/{item}/relevant", params=params)
+    assert_problem(reply, 404, "golden_set_not_found")
+    assert_problem(tenant.admin.delete(f"{SETS}/{golden_set}/items/{item}/relevant"), 422, "invalid")
+
+
 @pytest.mark.parametrize(
     ("item", "code"),
     [

@@ -59,6 +59,7 @@ NEEDED = {
     "GET /v1/golden-sets/{golden_set}/items": WRITER,
     "POST /v1/golden-sets/{golden_set}/items": WRITER,
     "DELETE /v1/golden-sets/{golden_set}/items/{item}": WRITER,
+    "DELETE /v1/golden-sets/{golden_set}/items/{item}/relevant": WRITER,
     "GET /v1/agents/{agent_id}/prompts": ADMIN,
     "POST /v1/agents/{agent_id}/prompts/{prompt}/{number}/pin": ADMIN,
     "POST /v1/knowledge-bases": ADMIN,

@@ -61,6 +61,7 @@ OBJECT_CODES = ("object_missing", "object_store_unavailable")
 TRANSFER_CODES = ("too_many_transfers", "transfers_busy", "object_store_unavailable", "temp_disk_full")
 
 OPERATION_CODES: Mapping[str, Sequence[str]] = {
+    "remove_golden_relevance": ("golden_relevance_not_found", "last_golden_relevance"),
     "add_golden_items": ("quota_exceeded", "too_many_golden_items", "too_many_relevant"),
     "answer_from_knowledge_base": ANSWER_CODES,
     "answer_question": ANSWER_CODES,

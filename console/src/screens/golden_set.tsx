@@ -125,6 +125,11 @@ function Row({ item, path, reload }: RowProps) {
     await request(path, { method: "DELETE" });
     reload(t("golden.removed"));
   });
+  const removeOne = useAction(async ({ document, chunk }: RelevanceOut) => {
+    await request(`${path}/relevant`, { method: "DELETE", query: { document, chunk } });
+    reload(t("golden.removedRelevant"));
+  });
+  const error = remove.error ?? removeOne.error;
   const question = readQuestion(item);
   return (
     <tr>
@@ -136,10 +141,21 @@ function Row({ item, path, reload }: RowProps) {
           {item.relevant.map((relevance) => (
             <li key={`${relevance.document} ${relevance.chunk}`}>
               <RelevanceLink relevance={relevance} />
+              {item.relevant.length > 1 && (
+                <button
+                  type="button"
+                  class="button quiet"
+                  disabled={removeOne.isBusy}
+                  onClick={() => void removeOne.run(relevance)}
+                  aria-label={t("golden.removeRelevant", { id: relevance.chunk ?? relevance.document, query: question })}
+                >
+                  {t("golden.remove")}
+                </button>
+              )}
             </li>
           ))}
         </ul>
-        {remove.error && <p class="bad-text" role="alert">{remove.error.message}</p>}
+        {error && <p class="bad-text" role="alert">{error.message}</p>}
       </td>
       <td>
         <div class="actions">

@@ -9,7 +9,15 @@ from app.api.v1.schemas import Identifier, ListResponse, StrictRequestModel, Tim
 from app.api.v1.search.messages import MessageRequest
 from app.api.v1.search.search_queries import QueryText
 from app.errors import InvalidInputError
-from app.evaluations.types import MAX_RELEVANT, GoldenItemDraft, GoldenSet, LocatedItem, LocatedRelevance, Relevance
+from app.evaluations.types import (
+    MAX_RELEVANT,
+    GoldenItemDraft,
+    GoldenSet,
+    LocatedItem,
+    LocatedRelevance,
+    Relevance,
+    RelevanceNotFound,
+)
 from app.ids import decode_id, encode_id
 
 MAX_ITEMS_PER_REQUEST = 500
@@ -215,6 +223,15 @@ def to_relevance_out(located: LocatedRelevance) -> dict[str, Any]:
         "knowledge_base": None if located.kb_id is None else encode_id("kb", located.kb_id),
         "missing": located.is_missing,
     }
+
+
+def parse_stored_relevance(document: str, chunk: str | None) -> Relevance:
+    """Return an entry of an item by its ids. Raises RelevanceNotFound if an id is malformed, which no item has."""
+    document_id = decode_id("doc", document)
+    chunk_id = None if chunk is None else decode_id("chk", chunk)
+    if document_id is None or (chunk is not None and chunk_id is None):
+        raise RelevanceNotFound
+    return Relevance(document_id, chunk_id)
 
 
 def _parse_relevance(entry: RelevanceRequest, loc: tuple[str | int, ...]) -> Relevance:

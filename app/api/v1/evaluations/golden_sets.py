@@ -1,11 +1,12 @@
 """Golden sets: queries whose relevant documents are known, for evaluations of search settings."""
 
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 
 from app.api.dependencies import AuthenticatedRoute, CurrentPageParams, CurrentWriter, encode_cursor
+from app.api.http import example_values
 from app.api.http.etags import CurrentPrecondition
 from app.api.http.path_parameters import GoldenItemPath, GoldenSetPath
 from app.api.v1.evaluations.golden_set_schemas import (
@@ -16,6 +17,7 @@ from app.api.v1.evaluations.golden_set_schemas import (
     GoldenSetList,
     GoldenSetOut,
     GoldenSetUpdate,
+    parse_stored_relevance,
     to_golden_item_out,
     to_golden_set_out,
 )
@@ -93,12 +95,40 @@ async def add_golden_items(golden_set: GoldenSetPath, body: GoldenItemsCreate, t
     return {"items": [to_golden_item_out(located) for located in added]}
 
 
-@router.delete("/{golden_set}/items/{item}", summary="Delete an item of a golden set", status_code=204)
-async def delete_golden_item(golden_set: GoldenSetPath, item: GoldenItemPath, tenant: CurrentWriter) -> Response:
-    """Delete an item of a golden set. Finished evaluations keep its result, without its query."""
+async def _decode_item_id(golden_set: str, item: str, tenant: CurrentWriter) -> tuple[UUID, UUID]:
+    """Return the ids of a golden set and its item. Raises GoldenSetNotFound, GoldenItemNotFound."""
     set_id, item_id = _decode_set_id(golden_set), decode_id("item", item)
     if item_id is None:
         await tenant.golden_sets.get(set_id)
         raise GoldenItemNotFound
-    await tenant.golden_sets.delete_item(set_id, item_id)
+    return set_id, item_id
+
+
+@router.delete("/{golden_set}/items/{item}", summary="Delete an item of a golden set", status_code=204)
+async def delete_golden_item(golden_set: GoldenSetPath, item: GoldenItemPath, tenant: CurrentWriter) -> Response:
+    """Delete an item of a golden set. Finished evaluations keep its result, without its query."""
+    await tenant.golden_sets.delete_item(*await _decode_item_id(golden_set, item, tenant))
+    return Response(status_code=204)
+
+
+@router.delete(
+    "/{golden_set}/items/{item}/relevant", summary="Remove a relevant document from an item", status_code=204
+)
+async def remove_golden_relevance(
+    golden_set: GoldenSetPath,
+    item: GoldenItemPath,
+    tenant: CurrentWriter,
+    document: Annotated[str, Query(description="Id of the document.", examples=[example_values.DOCUMENT_ID])],
+    chunk: Annotated[
+        str | None,
+        Query(
+            description="Id of the chunk, if the item has a chunk of the document. Without it, the entry of the whole "
+            "document is removed.",
+            examples=[example_values.CHUNK_ID],
+        ),
+    ] = None,
+) -> Response:
+    """Remove one relevant document or chunk from an item, also if it is missing. The last one cannot be removed."""
+    ids = await _decode_item_id(golden_set, item, tenant)
+    await tenant.golden_sets.remove_relevance(*ids, parse_stored_relevance(document, chunk))
     return Response(status_code=204)
