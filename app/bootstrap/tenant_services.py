@@ -10,6 +10,7 @@ from app.audit.service import AuditService
 from app.audit.types import Actor
 from app.bootstrap.resources import Resources
 from app.db.session import TenantDatabase
+from app.documents.change_stream import DocumentChangeService
 from app.documents.chunk_service import DocumentChunkService
 from app.documents.content.catalog import DocumentCatalog
 from app.documents.content.image_service import ImageService
@@ -113,6 +114,13 @@ class TenantServices:
         return DocumentService(
             self.db, self.knowledge_bases, resources.objects, resources.queue, resources.change_feed, limit
         )
+
+    @cached_property
+    def document_changes(self) -> DocumentChangeService:
+        """Service that follows the documents of a knowledge base."""
+        resources = self.resources
+        limit = resources.settings.worker.tenant_concurrency
+        return DocumentChangeService(self.db, self.knowledge_bases, resources.change_feed, limit)
 
     @cached_property
     def deletions(self) -> DeletionService:

@@ -10,7 +10,8 @@ from app.db.notifications import NotificationNamer, listen
 from app.db.session import Database
 
 # The trigger on ``document`` notifies on this channel. The payload is a digest of ``tenant/document``
-# (``build_notification_name``), a slash, and the document's status, or DELETED if the document was deleted.
+# (``build_notification_name``), a slash, and the document's status, or DELETED if the document was deleted. A second
+# payload, the digest of ``tenant/knowledge base`` and ``changed``, names the knowledge base.
 CHANNEL = "carrel_document"
 DELETED = "deleted"
 # A notification can get lost, so each waiting caller also polls at this interval.
@@ -21,7 +22,7 @@ MAX_POLLS_PER_SECOND = 50
 
 @dataclass(slots=True, eq=False)
 class DocumentSubscription:
-    """Subscription of one waiting caller to the changes of one document, created by ``DocumentChangeFeed.subscribe``.
+    """Subscription of a waiting caller to a document or a knowledge base, made by ``DocumentChangeFeed.subscribe``.
 
     ``event`` is set when the document has changed or may have changed. ``status`` is the status of the last
     notification, or None if a notification may have been missed. ``is_deleted`` is True after a notification of the
@@ -74,19 +75,18 @@ class DocumentChangeFeed:
         return max(POLL_INTERVAL_SECONDS, waiter_count / MAX_POLLS_PER_SECOND)
 
     @asynccontextmanager
-    async def subscribe(self, tenant_id: UUID, document_id: UUID) -> AsyncIterator[DocumentSubscription]:
-        """Yield a subscription to one document's changes.
+    async def subscribe(self, tenant_id: UUID, object_id: UUID) -> AsyncIterator[DocumentSubscription]:
+        """Yield a subscription to the changes of a document, or of the documents of a knowledge base.
 
-        Read the document's state inside the block. A change between an earlier read and the subscription would be
-        missed.
+        Read the present state inside the block. A change between an earlier read and the subscription would be missed.
 
         Args:
-            tenant_id: The tenant that owns the document.
-            document_id: The document.
+            tenant_id: The tenant that owns the object.
+            object_id: The document or the knowledge base.
         """
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(listen(self.database, CHANNEL, self._on_notification, self._on_connected))
-        name, subscription = f"{tenant_id}/{document_id}", DocumentSubscription(self)
+        name, subscription = f"{tenant_id}/{object_id}", DocumentSubscription(self)
         self._subscriptions.setdefault(name, set()).add(subscription)
         if self._naming is not None:
             self._names[self._naming(name)] = name

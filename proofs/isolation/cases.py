@@ -162,6 +162,7 @@ TEMPLATES: Mapping[str, tuple[RequestTemplate, ...]] = {
         RequestTemplate(query={"filter": "{}", "confirm": "<kb_name>"}),
     ),
     f"POST {KB}/documents/{{document}}/reindex": (RequestTemplate(),),
+    f"GET {KB}/events": (RequestTemplate(query={"wait": "0"}),),
     f"GET {KB}/documents": (
         RequestTemplate(),
         RequestTemplate(query={"external_id": "<external_id>"}),

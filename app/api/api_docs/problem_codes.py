@@ -138,6 +138,7 @@ OPERATION_CODES: Mapping[str, Sequence[str]] = {
     "search_knowledge_bases": SEARCH_CODES,
     "search_vector_store": SEARCH_CODES,
     "stream_document_events": ("rate_limited", "quota_exceeded"),
+    "stream_knowledge_base_events": ("rate_limited", "quota_exceeded"),
     "test_webhook": ("webhook_disabled",),
     "update_agent": ("knowledge_base_not_found", "quota_exceeded"),
     "update_document": (

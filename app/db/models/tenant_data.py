@@ -133,6 +133,11 @@ class DocumentRow(UpdatedAtMixin, TenantOwnedMixin, Base):
             unique=True, postgresql_where=text("external_id is null"),
         ),
         Index("document_bytes_idx", "tenant_id", "sha256"),
+        # BRIN, because any other index on a column that changes often would slow each change of a row down.
+        Index(
+            "document_updated_at_idx", "updated_at",
+            postgresql_using="brin", postgresql_with={"pages_per_range": 16, "autosummarize": "on"},
+        ),
         Index("document_expires_idx", "tenant_id", "expires_at", postgresql_where=text("expires_at is not null")),
         Index(
             "document_scope_idx", "tenant_id", "scope_key", "kb_id",

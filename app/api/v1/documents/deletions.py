@@ -163,7 +163,7 @@ async def get_deletion(deletion: DeletionPath, tenant: CurrentReader, resources:
     deletion_id = decode_id("del", deletion)
     if deletion_id is None:
         raise DeletionNotFound
-    return _to_deletion_out(await tenant.deletions.get_receipt(deletion_id), resources)
+    return to_deletion_out(await tenant.deletions.get_receipt(deletion_id), resources)
 
 
 @router.get("/deletions", summary="List the receipts of deletions", response_model=DeletionList)
@@ -197,10 +197,11 @@ async def list_deletions(
     )
     items = receipts[: page.limit]
     cursor = encode_cursor(items[-1].requested_at, items[-1].id) if receipts[page.limit :] else None
-    return page.build_reply([_to_deletion_out(receipt, resources) for receipt in items], cursor)
+    return page.build_reply([to_deletion_out(receipt, resources) for receipt in items], cursor)
 
 
-def _to_deletion_out(receipt: DeletionRow, resources: Resources) -> DeletionOut:
+def to_deletion_out(receipt: DeletionRow, resources: Resources) -> DeletionOut:
+    """Return a receipt as the API shows it."""
     return DeletionOut(
         id=encode_id("del", receipt.id),
         kind=cast(DeletionKind, receipt.kind),

@@ -1,9 +1,11 @@
--- Notify API processes that a document's status, progress or version has changed, or that it was deleted.
+-- Notify API processes that a document's status, progress or version has changed, or that it was deleted. The second
+-- notification names the knowledge base; Postgres sends it once for all documents of a transaction.
 create or replace function notify_document() returns trigger language plpgsql
 set search_path = pg_catalog, public, pg_temp as $f$
 begin
   perform pg_notify('carrel_document', notification_name(old.tenant_id || '/' || old.id)
                     || '/' || case when tg_op = 'DELETE' then 'deleted' else new.status end);
+  perform pg_notify('carrel_document', notification_name(old.tenant_id || '/' || old.kb_id) || '/changed');
   return null;
 end $f$;
 
