@@ -3,7 +3,7 @@
 Revision ID: 0015_knowledge_base_events
 Revises: 0014_places
 
-No row is written. Building the BRIN index reads the table ``document`` once and holds up its changes meanwhile, about a
+No row is written. Building the BRIN index reads the table ``document`` once. Changes of the table wait for about a
 second for a million documents. The statement waits at most five seconds for the table.
 """
 
