@@ -17,7 +17,7 @@ DOCUMENTS = "/v1/knowledge-bases/default/documents"
 
 
 @dataclass(frozen=True)
-class Event:
+class ChangeEvent:
     """One event of a stream."""
 
     kind: str
@@ -31,20 +31,20 @@ def tenant(service: Service) -> Tenant:
 
 
 @contextmanager
-def following(client: httpx2.Client, seen: str | None = None, *, kb: str = "default") -> Iterator[Iterator[Event]]:
-    headers = {} if seen is None else {"Last-Event-ID": seen}
+def following(client: httpx2.Client, seen: str | None = None, *, kb: str = "default") -> Iterator[Iterator[ChangeEvent]]:
+    headers = {} if seen is None else {"Last-ChangeEvent-ID": seen}
     with client.stream("GET", f"/v1/knowledge-bases/{kb}/events", headers=headers, timeout=40) as reply:
         assert reply.status_code == 200
         assert reply.headers["content-type"].startswith("text/event-stream")
         yield iter_events(reply)
 
 
-def iter_events(reply: httpx2.Response) -> Iterator[Event]:
+def iter_events(reply: httpx2.Response) -> Iterator[ChangeEvent]:
     fields: dict[str, str] = {}
     for line in reply.iter_lines():
         name, _, value = line.partition(": ")
         if line == "" and fields:
-            yield Event(fields["event"], fields["id"], json.loads(fields["data"]))
+            yield ChangeEvent(fields["event"], fields["id"], json.loads(fields["data"]))
             fields = {}
         elif line and not line.startswith(":"):
             fields[name] = value
@@ -58,7 +58,7 @@ def add(tenant: Tenant, text: str, **fields: Any) -> str:
     return identifier
 
 
-def read_until_ready(stream: Iterator[Event], documents: set[str]) -> list[Event]:
+def read_until_ready(stream: Iterator[ChangeEvent], documents: set[str]) -> list[ChangeEvent]:
     """Read events until each document was ready once."""
     seen = []
     waiting = set(documents)
@@ -132,7 +132,7 @@ def test_stream_shows_only_documents_that_the_key_may_read(service: Service, ten
 
 @pytest.mark.parametrize("seen", ["x", "-1", "1" * 17, "1.5"])
 def test_stream_with_unreadable_id_is_refused(tenant: Tenant, seen: str) -> None:
-    reply = tenant.admin.get("/v1/knowledge-bases/default/events", headers={"Last-Event-ID": seen})
+    reply = tenant.admin.get("/v1/knowledge-bases/default/events", headers={"Last-ChangeEvent-ID": seen})
     assert_problem(reply, 422, "invalid")
 
 
