@@ -31,8 +31,10 @@ def tenant(service: Service) -> Tenant:
 
 
 @contextmanager
-def following(client: httpx2.Client, seen: str | None = None, *, kb: str = "default") -> Iterator[Iterator[ChangeEvent]]:
-    headers = {} if seen is None else {"Last-ChangeEvent-ID": seen}
+def following(
+    client: httpx2.Client, seen: str | None = None, *, kb: str = "default"
+) -> Iterator[Iterator[ChangeEvent]]:
+    headers = {} if seen is None else {"Last-Event-ID": seen}
     with client.stream("GET", f"/v1/knowledge-bases/{kb}/events", headers=headers, timeout=40) as reply:
         assert reply.status_code == 200
         assert reply.headers["content-type"].startswith("text/event-stream")
@@ -132,7 +134,7 @@ def test_stream_shows_only_documents_that_the_key_may_read(service: Service, ten
 
 @pytest.mark.parametrize("seen", ["x", "-1", "1" * 17, "1.5"])
 def test_stream_with_unreadable_id_is_refused(tenant: Tenant, seen: str) -> None:
-    reply = tenant.admin.get("/v1/knowledge-bases/default/events", headers={"Last-ChangeEvent-ID": seen})
+    reply = tenant.admin.get("/v1/knowledge-bases/default/events", headers={"Last-Event-ID": seen})
     assert_problem(reply, 422, "invalid")
 
 
