@@ -1,7 +1,7 @@
 """Notify of changes in knowledge bases, and index the time of a document's last change.
 
-Revision ID: 0015_knowledge_base_events
-Revises: 0014_places
+Revision ID: 0016_knowledge_base_events
+Revises: 0015_index_recall
 
 No row is written. Building the BRIN index reads the table ``document`` once. Changes of the table wait for about a
 second for a million documents. The statement waits at most five seconds for the table.
@@ -10,8 +10,8 @@ second for a million documents. The statement waits at most five seconds for the
 from app.db.migrate import run_script
 from app.db.sql_files import build_function_script
 
-revision = "0015_knowledge_base_events"
-down_revision = "0014_places"
+revision = "0016_knowledge_base_events"
+down_revision = "0015_index_recall"
 branch_labels = None
 depends_on = None
 
