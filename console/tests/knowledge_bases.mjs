@@ -64,6 +64,43 @@ async function stayOnChangedForm(page) {
   await page.getByRole("heading", { name: "Overview" }).waitFor();
 }
 
+/** Another kind has the fields of its source, and those of documents are gone. */
+async function describeSource(page) {
+  await moveTo(page, "/create-knowledge-base", "[data-testid=body]");
+  await page.getByLabel("Enforced metadata").fill('{"department": "hr"}');
+  await page.getByLabel("Kind").selectOption("agent_search");
+  await page.getByText("Source", { exact: true }).click();
+  await page.getByLabel("hostname").fill("https://search.example.com");
+  await page.getByLabel("top_k").first().fill("3");
+  report.source = { body: await shownBody(page), chunking: await page.getByText("Chunking", { exact: true }).count() };
+  await page.getByRole("button", { name: "Edit as JSON" }).click();
+  await page.getByLabel("Body of the request").fill("{}");
+  report.ownBody = await sendAsJson(page);
+  await page.getByRole("link", { name: "Overview" }).click();
+  await page.getByRole("dialog").getByRole("button").last().click();
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+}
+
+async function sendAsJson(page) {
+  const sent = page.waitForRequest((request) => request.method() === "POST");
+  await page.getByRole("button", { name: "Create" }).click();
+  const request = await sent;
+  return [request.postData(), (await request.response()).status()];
+}
+
+/** The screens in German fit a narrow window too. */
+async function checkGerman() {
+  const context = await openContext({ locale: "de-DE", viewport: { width: 320, height: 800 } });
+  const page = await context.newPage();
+  await signIn(page, keys.admin);
+  for (const path of ["/create-knowledge-base", "/knowledge-bases/default/settings", "/knowledge-bases/default/index", "/agents", "/agents/a"]) {
+    await moveTo(page, path);
+    await checkScreen(page, `german${path.replaceAll("/", "-")}`, "light", 320);
+  }
+  report.german = await page.locator("main").innerText();
+  await context.close();
+}
+
 async function changeWithVersions(page) {
   await moveTo(page, base);
   await page.getByRole("link", { name: "Settings" }).click();
@@ -164,10 +201,12 @@ if (order.cancels) {
   process.exit();
 }
 await stayOnChangedForm(page);
+await describeSource(page);
 await createByKeyboard(page);
 await changeWithVersions(page);
 await reindexAndRollBack(page);
 await deleteWithReceipt(page);
 await context.close();
 await checkReader();
+await checkGerman();
 await finish();

@@ -44,6 +44,19 @@ def test_changed_form_is_not_left_without_a_question(report: dict[str, Any]) -> 
     assert report["draft"] == "draft"
 
 
+def test_form_of_another_kind_has_the_fields_of_its_source(report: dict[str, Any]) -> None:
+    assert json.loads(report["source"]["body"]) == {
+        "kind": "agent_search",
+        "source": {"hostname": "https://search.example.com", "top_k": 3},
+    }
+    assert report["source"]["chunking"] == 0
+    assert report["ownBody"] == ["{}", 422]
+
+
+def test_screens_are_german_in_a_german_browser(report: dict[str, Any]) -> None:
+    assert "Testgespräch" in report["german"]
+
+
 def test_created_knowledge_base_has_the_body_that_was_shown(report: dict[str, Any]) -> None:
     created = report["created"]
     assert created["status"] == 201
