@@ -51,7 +51,7 @@ export const role = computed(() => (caller.value?.key.role ?? null) as Role | nu
 export const isOperator = computed(() => role.value === "operator");
 /** Admins change settings, if only of the knowledge bases of their key. */
 export const isAdmin = computed(() => role.value === "admin" || role.value === "operator");
-const isRestricted = computed(() => {
+export const isRestricted = computed(() => {
   const own = caller.value?.key;
   return !!own && (own.knowledge_bases !== null || own.user_id !== null);
 });

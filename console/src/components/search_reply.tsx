@@ -1,15 +1,34 @@
 // The reply of a search: results with retrievers, ranks and scores; timings; what was degraded; the reply as sent.
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
 import type { SearchOut, SearchResultOut } from "../api/schema";
+import type { Reply } from "../api/client";
+import type { SearchSetup } from "../api/search_setup";
 import { formatMilliseconds, formatNumber, formatScore, t, tn } from "../i18n";
 import { buildPath } from "../router";
 import { formatPlace } from "../screens/document";
+import { listWords, MarkedText } from "./marked_text";
 import { Badge, Fact, Facts, Section, Warnings } from "./parts";
+import { RelevanceButton } from "./relevance_button";
 import { EmptyState } from "./states";
 
-export function SearchReply({ data, text }: { data: SearchOut; text: string }) {
+/** Ranks of the chunks in the other column; null without a comparison. */
+type OtherRanks = Map<string | null, number> | null;
+
+interface ReplyProps {
+  reply: Reply<SearchOut>;
+  setup: SearchSetup;
+  testId: string;
+  others: OtherRanks;
+  isSecond: boolean;
+}
+
+export function SearchReply({ reply, setup, testId, others, isSecond }: ReplyProps) {
+  const { data, text } = reply;
+  const words = useMemo(() => listWords(data.queries), [reply]);
   return (
     <>
-      <Section title={t("playground.results")} actions={<span class="muted">{tn("results.count", data.results.length)}</span>}>
+      <Section title={others ? t(isSecond ? "playground.resultsSecond" : "playground.resultsFirst") : t("playground.results")} actions={<span class="muted">{tn("results.count", data.results.length)}</span>}>
         <Warnings warnings={data.warnings} />
         {data.degraded.length > 0 && (
           <ul class="notices">
@@ -26,7 +45,10 @@ export function SearchReply({ data, text }: { data: SearchOut; text: string }) {
           <ol class="hits">
             {data.results.map((result, index) => (
               <li key={`${result.chunk_id}-${index}`}>
-                <Hit result={result} rank={index + 1} />
+                <Hit result={result} rank={index + 1} words={words}>
+                  <RankMark rank={index + 1} chunk={result.chunk_id} others={others} isSecond={isSecond} />
+                  <RelevanceButton result={result} setup={setup} />
+                </Hit>
               </li>
             ))}
           </ol>
@@ -50,20 +72,41 @@ export function SearchReply({ data, text }: { data: SearchOut; text: string }) {
       </Section>
       <details class="section">
         <summary>{t("playground.raw")}</summary>
-        <pre class="code" tabIndex={0} data-testid="reply">{text}</pre>
+        <pre class="code" tabIndex={0} data-testid={testId}>{text}</pre>
       </details>
     </>
   );
 }
 
-function Hit({ result, rank }: { result: SearchResultOut; rank: number }) {
+/** What the other column has done with a result: new here, lost there, or another rank. */
+function RankMark({ rank, chunk, others, isSecond }: { rank: number; chunk: string | null } & Pick<ReplyProps, "others" | "isSecond">) {
+  if (!others) return null;
+  const other = others.get(chunk);
+  if (other === undefined) return isSecond ? <Badge tone="good">{t("playground.new")}</Badge> : <Badge tone="bad">{t("playground.lost")}</Badge>;
+  if (!isSecond || other === rank) return null;
+  return <Badge tone={rank < other ? "good" : "warn"}>{t(rank < other ? "playground.up" : "playground.down", { from: other, to: rank })}</Badge>;
+}
+
+/** The score of each step that gave one. */
+function Scores({ result }: { result: SearchResultOut }) {
+  const given = Object.entries(result.scores).filter(([, score]) => score !== null) as [string, number][];
+  if (given.length === 0) return null;
+  return <p class="muted small">{given.map(([step, score]) => `${step} ${formatScore(score)}`).join(" · ")}</p>;
+}
+
+function Hit({ result, rank, words, children }: {
+  result: SearchResultOut;
+  rank: number;
+  words: Set<string>;
+  children: ComponentChildren;
+}) {
   const { document } = result;
   const href = buildPath(["knowledge-bases", result.knowledge_base, "documents", document.id ?? ""], {
     chunk: result.chunk_id,
   });
   const label = document.title || document.source;
   return (
-    <article class="hit">
+    <article class="hit" data-chunk={result.chunk_id ?? undefined}>
       <header class="hit-head">
         <span class="hit-rank">{formatNumber(rank)}</span>
         {document.id ? <a href={href}>{label}</a> : <span>{label}</span>}
@@ -73,7 +116,13 @@ function Hit({ result, rank }: { result: SearchResultOut; rank: number }) {
         </span>
       </header>
       {result.section_titles.length > 0 && <p class="muted small">{result.section_titles.join(" › ")}</p>}
-      <p class="text">{result.text}</p>
+      <p class="text">
+        <MarkedText text={result.text} words={words} />
+      </p>
+      {result.path_names && result.path_names.length > 0 && (
+        <p class="muted small">{t("playground.path", { names: result.path_names.join(" → ") })}</p>
+      )}
+      <Scores result={result} />
       <footer class="hit-foot">
         {result.ranks?.map(({ retriever, rank: place, score, query }) => (
           <Badge key={`${retriever}-${query}`}>
@@ -86,6 +135,7 @@ function Hit({ result, rank }: { result: SearchResultOut; rank: number }) {
           </Badge>
         ))}
         <span class="muted small">{result.citation}</span>
+        {children}
       </footer>
     </article>
   );
@@ -99,9 +149,10 @@ function Timings({ timings }: { timings: Record<string, number> }) {
         <div key={step}>
           <dt>{step}</dt>
           <dd>
-            <span class="track" aria-hidden="true">
-              <span class="fill" style={{ width: `${(milliseconds / total) * 100}%` }} />
-            </span>
+            <svg class="timing" viewBox="0 0 100 4" preserveAspectRatio="none" aria-hidden="true">
+              <rect class="timing-track" width={100} height={4} />
+              <rect class="bar" width={Math.max((milliseconds / total) * 100, 0.5)} height={4} />
+            </svg>
             <span class="number">{formatMilliseconds(milliseconds)}</span>
           </dd>
         </div>
