@@ -115,7 +115,7 @@ async function checkRejection() {
 
 /** Leaving with unsent files asks: by a link, by the back button, by signing out. */
 async function checkLeaving() {
-  const { context, page } = await openUpload(keys.writer);
+  const { context, page } = await openUpload(keys.writer, { colorScheme: "dark", viewport: { width: 320, height: 800 } });
   await page.getByLabel("Choose files").setInputFiles([files.note]);
   const dialog = page.getByRole("dialog");
   const stays = async (go) => {

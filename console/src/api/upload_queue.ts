@@ -3,13 +3,11 @@ import { signal } from "@preact/signals";
 import { ApiError, request } from "./client";
 import type { ChosenFile } from "./file_entries";
 import type { DocumentOut } from "./schema";
-import { followEvents } from "./stream";
+import { followEvents, type ServerEvent } from "./stream";
 import { buildForm, createKey } from "./upload_body";
 
 const MAX_UPLOADS = 2;
-// Browsers open six connections to an origin. Uploads and streams leave two for the other requests of the page.
-const MAX_STREAMS = 2;
-const FINAL_EVENTS = ["ready", "failed", "deleted"];
+const isFinal = ({ status }: DocumentOut): boolean => status === "ready" || status === "failed";
 
 export type UploadState =
   | { kind: "chosen" }
@@ -39,6 +37,10 @@ export class UploadItem {
     readonly path: string,
   ) {}
 
+  get document(): DocumentOut | null {
+    return this.state.value.kind === "stored" ? this.state.value.document : null;
+  }
+
   get isUnsent(): boolean {
     return ["chosen", "waiting", "sending", "rejected"].includes(this.state.value.kind);
   }
@@ -65,14 +67,20 @@ function createLane(limit: number): (task: () => Promise<void>) => void {
 
 export class UploadQueue {
   readonly items = signal<UploadItem[]>([]);
+  /** Why the progress of the documents is unknown; null while the stream goes on. */
+  readonly streamError = signal<ApiError | null>(null);
   private readonly path: string;
   private readonly controller = new AbortController();
   private readonly addUpload = createLane(MAX_UPLOADS);
-  private readonly addStream = createLane(MAX_STREAMS);
   private lastId = 0;
+  private uploadsUnderWay = 0;
+  /** Documents of events that came before the reply of their upload, by id. */
+  private readonly early = new Map<string, DocumentOut>();
+  /** Ends the stream of events; null while none is open. */
+  private stream: AbortController | null = null;
 
   constructor(knowledgeBase: string) {
-    this.path = `/v1/knowledge-bases/${encodeURIComponent(knowledgeBase)}/documents`;
+    this.path = `/v1/knowledge-bases/${encodeURIComponent(knowledgeBase)}`;
   }
 
   /** Add files, and return how many were left out because the same file is in the list already. */
@@ -106,10 +114,10 @@ export class UploadQueue {
 
   /** Ingest the stored original of a failed document again. */
   async reingest(item: UploadItem, document: DocumentOut): Promise<void> {
-    const path = `${this.path}/${encodeURIComponent(document.id)}/reindex`;
+    const path = `${this.path}/documents/${encodeURIComponent(document.id)}/reindex`;
     const { data } = await request<DocumentOut>(path, { method: "POST", signal: this.controller.signal });
-    item.state.value = { kind: "stored", document: data, isKnown: false };
-    this.follow(item, data.id);
+    item.state.value = { kind: "stored", document: pickNewer(data, item.document ?? undefined), isKnown: false };
+    this.follow();
   }
 
   /** End all requests. What is stored goes on without the page. */
@@ -121,39 +129,93 @@ export class UploadQueue {
     const { signal } = this.controller;
     if (signal.aborted) return;
     item.state.value = { kind: "sending" };
+    this.uploadsUnderWay += 1;
+    this.follow();
     const text = JSON.stringify(fields);
-    if (item.attempt?.fields !== text) item.attempt = { fields: text, key: createKey() };
+    const isRepeated = item.attempt?.fields === text;
+    if (!item.attempt || !isRepeated) item.attempt = { fields: text, key: createKey() };
     const { key } = item.attempt;
     const body = buildForm(fields, item.file, `carrel-${key}`);
     try {
-      const reply = await request<DocumentOut>(this.path, { method: "POST", body, idempotencyKey: key, signal });
-      item.state.value = { kind: "stored", document: reply.data, isKnown: reply.status === 200 };
-      if (!FINAL_EVENTS.includes(reply.data.status)) this.follow(item, reply.data.id);
+      const path = `${this.path}/documents`;
+      const { data, status } = await request<DocumentOut>(path, { method: "POST", body, idempotencyKey: key, signal });
+      const document = pickNewer(data, this.early.get(data.id));
+      item.state.value = { kind: "stored", document, isKnown: status === 200 };
+      // The reply may be that of the first attempt, with a state of long ago.
+      if (isRepeated) await this.readAgain(item);
     } catch (error) {
       if (!signal.aborted) item.state.value = { kind: "rejected", error: readError(error) };
     }
+    this.uploadsUnderWay -= 1;
+    if (this.uploadsUnderWay === 0) this.early.clear();
+    this.endStreamIfDone();
   }
 
-  private follow(item: UploadItem, documentId: string): void {
-    this.addStream(() => this.followDocument(item, documentId));
-  }
-
-  private async followDocument(item: UploadItem, documentId: string): Promise<void> {
-    const end = new AbortController();
-    const signal = AbortSignal.any([end.signal, this.controller.signal]);
-    const show = ({ event, data }: { event: string; data: string }) => {
-      const { value: state } = item.state;
-      if (event === "deleted") item.state.value = { kind: "deleted" };
-      else if (state.kind === "stored") item.state.value = { ...state, document: JSON.parse(data) as DocumentOut };
-      if (FINAL_EVENTS.includes(event)) end.abort();
+  /** Follow all documents of the knowledge base by one stream, until none of the files is under way. */
+  private follow(): void {
+    if (this.stream || this.controller.signal.aborted) return;
+    const stream = new AbortController();
+    this.stream = stream;
+    this.streamError.value = null;
+    const signal = AbortSignal.any([stream.signal, this.controller.signal]);
+    let hasStarted = false;
+    const read = (event: ServerEvent) => {
+      // A stream that is resumed has no gap, but the first one begins after the first uploads.
+      if (!hasStarted) void this.catchUp();
+      hasStarted = true;
+      this.readEvent(event);
     };
+    followEvents(`${this.path}/events`, { signal }, read).catch((error: unknown) => {
+      this.streamError.value = readError(error);
+      if (this.stream === stream) this.stream = null;
+    });
+  }
+
+  private readEvent({ event, data }: { event: string; data: string }): void {
+    if (event === "document") this.take(JSON.parse(data) as DocumentOut);
+    if (event === "deletion") void this.catchUp();
+    if (event === "deleted") for (const item of this.items.value) if (item.document) item.state.value = { kind: "deleted" };
+    this.endStreamIfDone();
+  }
+
+  /** Read the documents that may have changed before the stream began, or that may be deleted. */
+  private async catchUp(): Promise<void> {
+    const running = this.items.value.filter(({ document }) => document && !isFinal(document));
+    for (const item of running) await this.readAgain(item);
+    this.endStreamIfDone();
+  }
+
+  private async readAgain(item: UploadItem): Promise<void> {
+    const { signal } = this.controller;
+    const path = `${this.path}/documents/${encodeURIComponent(item.document?.id ?? "")}`;
     try {
-      await followEvents(`${this.path}/${encodeURIComponent(documentId)}/events`, { signal }, show);
+      this.take((await request<DocumentOut>(path, { signal })).data);
     } catch (error) {
-      const isGone = error instanceof ApiError && error.status === 404;
-      if (isGone) item.state.value = { kind: "deleted" };
+      if (error instanceof ApiError && error.status === 404) item.state.value = { kind: "deleted" };
+      else if (!signal.aborted) this.streamError.value = readError(error);
     }
   }
+
+  private take(document: DocumentOut): void {
+    // The same bytes in two files are one document.
+    const items = this.items.value.filter((item) => item.document?.id === document.id);
+    for (const item of items) {
+      const state = item.state.value;
+      if (state.kind === "stored") item.state.value = { ...state, document: pickNewer(state.document, document) };
+    }
+    if (items.length === 0 && this.uploadsUnderWay > 0) this.early.set(document.id, document);
+  }
+
+  private endStreamIfDone(): void {
+    const isRunning = this.items.value.some(({ document }) => document && !isFinal(document));
+    if (isRunning || this.uploadsUnderWay > 0) return;
+    this.stream?.abort();
+    this.stream = null;
+  }
+}
+
+function pickNewer(known: DocumentOut, other: DocumentOut | undefined): DocumentOut {
+  return other && other.updated_at >= known.updated_at ? other : known;
 }
 
 function buildFields(item: UploadItem, { metadata, pathIsId }: CommonFields): Record<string, string> {

@@ -65,6 +65,11 @@ function Upload({ knowledgeBase }: { knowledgeBase: KnowledgeBaseOut }) {
           <Options common={common} change={setCommon} knowledgeBase={knowledgeBase} />
           <Section title={t("upload.files")} actions={<SendButtons queue={queue} common={common} />}>
             <Summary items={items} />
+            {queue.streamError.value && (
+              <p class="notice bad" role="alert">
+                {t("upload.noProgress", { reason: queue.streamError.value.message })}
+              </p>
+            )}
             <UploadRows
               queue={queue}
               knowledgeBase={knowledgeBase.name}
