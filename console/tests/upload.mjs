@@ -113,6 +113,34 @@ async function checkRejection() {
   await context.close();
 }
 
+/** A long list shows a part, and what failed stands first in it. */
+async function checkLongList() {
+  const { context, page } = await openUpload(keys.writer);
+  const many = Array.from({ length: 150 }, (_, index) => ({
+    name: `file-${index}.md`,
+    mimeType: "text/markdown",
+    buffer: Buffer.from(`# File ${index}`),
+  }));
+  await page.getByLabel("Choose files").setInputFiles(many);
+  report.shownRows = [await page.locator("tbody tr").count()];
+  await page.getByRole("button", { name: "Show 50 more" }).click();
+  report.shownRows.push(await page.locator("tbody tr").count());
+  await page.getByRole("button", { name: "Remove file-0.md" }).click();
+  await page.route("**/documents", (route) => {
+    if (route.request().method() !== "POST") return route.continue();
+    return route.fulfill({ status: 429, body: '{"type": "urn:carrel:problem:quota_exceeded", "detail": "The quota is used up."}' });
+  });
+  await page.getByLabel("Choose files").setInputFiles([files.note]);
+  await page.getByRole("button", { name: "Send 150 files" }).click();
+  await page.getByText("Failed: 150.").waitFor();
+  report.refusal = await row(page, "note.md").locator("td.wide").innerText();
+  await page.unroute("**/documents");
+  await row(page, "note.md").getByRole("button", { name: "Try again" }).click();
+  await row(page, "note.md").getByText("Ready", { exact: true }).waitFor();
+  report.lastRow = await page.locator("tbody th").last().innerText();
+  await context.close();
+}
+
 /** Leaving with unsent files asks: by a link, by the back button, by signing out. */
 async function checkLeaving() {
   const { context, page } = await openUpload(keys.writer, { colorScheme: "dark", viewport: { width: 320, height: 800 } });
@@ -201,10 +229,17 @@ async function checkLooks() {
       await context.close();
     }
   }
+  const { context, page } = await openUpload(keys.writer, { locale: "de-DE", viewport: { width: 320, height: 800 } });
+  await page.getByLabel("Dateien wählen").setInputFiles(Object.values(files));
+  await page.getByRole("button", { name: "Vorschau von handbook.pdf" }).click();
+  await page.locator(".preview-columns .chunk").first().waitFor();
+  await checkScreen(page, "upload-german", "light", 320);
+  await context.close();
 }
 
 await checkSending();
 await checkRejection();
+await checkLongList();
 await checkLeaving();
 await checkPreview();
 await checkReader();

@@ -144,6 +144,12 @@ def test_preview_with_an_invalid_option_shows_the_fault_at_its_field(report: dic
     assert report["closed"] == 0
 
 
+def test_long_list_shows_a_part_and_failures_first(report: dict[str, Any]) -> None:
+    assert report["shownRows"] == [100, 150]
+    assert "The quota is used up. quota_exceeded" in report["refusal"]
+    assert report["lastRow"] == "note.md"
+
+
 def test_leaving_with_unsent_files_asks(report: dict[str, Any]) -> None:
     assert report["stays"] == [True, True, True]
 

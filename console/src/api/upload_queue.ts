@@ -41,6 +41,10 @@ export class UploadItem {
     return this.state.value.kind === "stored" ? this.state.value.document : null;
   }
 
+  get hasFailed(): boolean {
+    return this.state.value.kind === "rejected" || this.document?.status === "failed";
+  }
+
   get isUnsent(): boolean {
     return ["chosen", "waiting", "sending", "rejected"].includes(this.state.value.kind);
   }

@@ -21,7 +21,7 @@ interface RowsProps {
 
 export function UploadRows(props: RowsProps) {
   const [shown, setShown] = useState(ROWS);
-  const items = props.queue.items.value;
+  const items = orderItems(props.queue.items.value);
   return (
     <div class="uploads">
       <DataTable label={t("upload.files")} head={<Head />}>
@@ -36,6 +36,13 @@ export function UploadRows(props: RowsProps) {
       )}
     </div>
   );
+}
+
+/** In a list that is not shown as a whole, files that failed come first. */
+function orderItems(items: UploadItem[]): UploadItem[] {
+  if (items.length <= ROWS) return items;
+  const [failed, others] = [items.filter((item) => item.hasFailed), items.filter((item) => !item.hasFailed)];
+  return [...failed, ...others];
 }
 
 function Head() {
