@@ -204,7 +204,7 @@ async function checkPreview() {
   await page.getByLabel("sentences", { exact: true }).fill("99");
   await page.getByRole("button", { name: "Preview handbook.pdf" }).click();
   await page.getByRole("button", { name: "Preview with these" }).click();
-  await page.locator(".preview [role=alert]").waitFor();
+  await page.locator(".field-note", { hasText: "Input should be less than or equal to 20." }).waitFor();
   report.invalidOption = await page.locator(".field", { has: page.getByLabel("sentences", { exact: true }) }).innerText();
   await page.getByRole("button", { name: "Close" }).click();
   report.closed = await page.locator(".preview").count();
