@@ -9,6 +9,7 @@ const SCALE = 1.5;
 
 export function ChunkPages({ path, chunk }: { path: string; chunk: ChunkDetailOut }) {
   if (chunk.page_sizes.length === 0) return null;
+  const boxes = addTexts(chunk);
   return (
     <div class="page-images">
       {chunk.page_sizes.map((size) => (
@@ -16,14 +17,23 @@ export function ChunkPages({ path, chunk }: { path: string; chunk: ChunkDetailOu
           key={size.page}
           path={`${path}/pages/${size.page}.png`}
           size={size}
-          boxes={chunk.boxes.filter(({ page }) => page === size.page)}
+          boxes={boxes.filter(({ page }) => page === size.page)}
         />
       ))}
     </div>
   );
 }
 
-function PageImage({ path, size, boxes }: { path: string; size: PageSizeOut; boxes: LineBoxOut[] }) {
+type TextBox = LineBoxOut & { text: string | null };
+
+/** Give each box the text of its line. The API has no text of boxes, so no box gets one unless the numbers agree. */
+function addTexts({ text, boxes }: ChunkDetailOut): TextBox[] {
+  const lines = text.split("\n").filter((line) => line.trim());
+  const isExact = lines.length === boxes.length;
+  return boxes.map((box, index) => ({ ...box, text: isExact ? (lines[index] ?? null) : null }));
+}
+
+function PageImage({ path, size, boxes }: { path: string; size: PageSizeOut; boxes: TextBox[] }) {
   const [address, setAddress] = useState<string | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   useEffect(() => {
@@ -58,6 +68,21 @@ function PageImage({ path, size, boxes }: { path: string; size: PageSizeOut; box
         {boxes.map(({ x0, y0, x1, y1 }, index) => (
           <rect key={index} x={x0} y={y0} width={x1 - x0} height={y1 - y0} />
         ))}
+        {boxes.map(
+          ({ x0, y0, x1, y1, text }, index) =>
+            text && (
+              <text
+                key={index}
+                x={x0}
+                y={y0 + (y1 - y0) * 0.8}
+                font-size={(y1 - y0) * 0.8}
+                textLength={x1 - x0}
+                lengthAdjust="spacingAndGlyphs"
+              >
+                {text}
+              </text>
+            ),
+        )}
       </svg>
     </figure>
   );

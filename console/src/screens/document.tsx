@@ -1,11 +1,15 @@
 // One document: facts, warnings, metadata and its chunks. Text of the document is only ever a text node.
+import { useEffect, useRef } from "preact/hooks";
 import type { ChunkDetailOut, ChunkList, ChunkOut, DocumentDetailOut } from "../api/schema";
-import { useResource } from "../api/resource";
+import { useResource, type Resource } from "../api/resource";
 import { useTitle } from "../app";
+import { DocumentActions } from "../components/document_actions";
+import { DocumentTree } from "../components/document_tree";
 import { ScreenHead } from "../components/frame";
 import { ChunkPages } from "../components/page_image";
 import { Pages } from "../components/pages";
 import { Fact, Facts, Section, StatusBadge, Time, Warnings } from "../components/parts";
+import { Receipt } from "../components/receipt";
 import { EmptyState, Loaded } from "../components/states";
 import { formatBytes, formatNumber, t, tn } from "../i18n";
 import { buildPath, location } from "../router";
@@ -15,8 +19,12 @@ const CHUNKS_PER_PAGE = 25;
 export function DocumentScreen({ knowledgeBase, documentId }: { knowledgeBase: string; documentId: string }) {
   const path = `/v1/knowledge-bases/${encodeURIComponent(knowledgeBase)}/documents/${encodeURIComponent(documentId)}`;
   const parts = ["knowledge-bases", knowledgeBase, "documents", documentId];
-  const detail = useResource<DocumentDetailOut>(path);
-  const chosen = location.value.query.get("chunk");
+  const { query } = location.value;
+  const deletion = query.get("deletion");
+  const detail = useResource<DocumentDetailOut>(deletion ? null : path);
+  const [chosen, node] = [query.get("chunk"), query.get("node")];
+  const chunkPath = detail.data && chosen ? `${path}/chunks/${encodeURIComponent(chosen)}` : null;
+  const chunk = useResource<ChunkDetailOut>(chunkPath, { include: "entities" });
   const title = detail.data ? detail.data.title || detail.data.source : documentId;
   useTitle(title);
   return (
@@ -28,14 +36,30 @@ export function DocumentScreen({ knowledgeBase, documentId }: { knowledgeBase: s
           { label: knowledgeBase, href: buildPath(["knowledge-bases", knowledgeBase]) },
         ]}
         actions={
-          <button type="button" class="button" onClick={detail.reload}>
-            {t("action.refresh")}
-          </button>
+          detail.data && (
+            <div class="actions">
+              <DocumentActions path={path} parts={parts} item={detail.data} etag={detail.etag} reload={detail.reload} />
+              <button type="button" class="button" onClick={detail.reload}>
+                {t("action.refresh")}
+              </button>
+            </div>
+          )
         }
       />
-      <Loaded resource={detail}>{(item) => <DocumentFacts item={item} />}</Loaded>
-      {detail.data && chosen && <ChosenChunk path={path} chunkId={chosen} parts={parts} />}
-      {detail.data && <ChunkSection path={path} parts={parts} chosen={chosen} />}
+      {deletion ? (
+        <Receipt id={deletion} />
+      ) : (
+        <Loaded resource={detail}>{(item) => <DocumentFacts item={item} />}</Loaded>
+      )}
+      {chunkPath && <ChosenChunk path={path} chunk={chunk} parts={parts} node={node} />}
+      {detail.data && (
+        <DocumentTree
+          key={detail.data.live_version}
+          path={path}
+          choice={{ parts, node, chunk: chosen, chunkNodes: chunk.data?.node_path ?? [] }}
+        />
+      )}
+      {detail.data && <ChunkSection path={path} parts={parts} chosen={chosen} node={node} />}
     </>
   );
 }
@@ -94,10 +118,10 @@ function DocumentFacts({ item }: { item: DocumentDetailOut }) {
   );
 }
 
-function ChosenChunk({ path, chunkId, parts }: { path: string; chunkId: string; parts: string[] }) {
-  const chunk = useResource<ChunkDetailOut>(`${path}/chunks/${encodeURIComponent(chunkId)}`);
+function ChosenChunk(props: { path: string; chunk: Resource<ChunkDetailOut>; parts: string[]; node: string | null }) {
+  const { path, chunk, parts, node } = props;
   const close = (
-    <a class="button" href={buildPath(parts)}>
+    <a class="button" href={buildPath(parts, { node })}>
       {t("action.close")}
     </a>
   );
@@ -106,12 +130,16 @@ function ChosenChunk({ path, chunkId, parts }: { path: string; chunkId: string; 
       <Loaded resource={chunk}>
         {(item) => (
           <>
-            <Chunk item={item} parts={parts} isChosen />
+            <Chunk item={item} parts={parts} node={node} isChosen />
+            {item.warnings && <Warnings warnings={item.warnings} />}
+            <ChunkEntities item={item} />
             <nav class="pages" aria-label={t("document.neighbours")}>
               {item.previous_chunk_id && (
-                <a href={buildPath(parts, { chunk: item.previous_chunk_id })}>{t("document.previous")}</a>
+                <a href={buildPath(parts, { chunk: item.previous_chunk_id, node })}>{t("document.previous")}</a>
               )}
-              {item.next_chunk_id && <a href={buildPath(parts, { chunk: item.next_chunk_id })}>{t("document.next")}</a>}
+              {item.next_chunk_id && (
+                <a href={buildPath(parts, { chunk: item.next_chunk_id, node })}>{t("document.next")}</a>
+              )}
             </nav>
             <ChunkPages path={path} chunk={item} />
           </>
@@ -121,38 +149,55 @@ function ChosenChunk({ path, chunkId, parts }: { path: string; chunkId: string; 
   );
 }
 
-function ChunkSection({ path, parts, chosen }: { path: string; parts: string[]; chosen: string | null }) {
-  const cursor = location.value.query.get("cursor");
-  const list = useResource<ChunkList>(`${path}/chunks`, { limit: CHUNKS_PER_PAGE, cursor });
+function ChunkEntities({ item }: { item: ChunkDetailOut }) {
+  if (!item.entities?.length) return null;
   return (
-    <Section title={t("document.chunks")}>
-      <Loaded resource={list}>
-        {({ items, next_cursor }) =>
-          items.length === 0 ? (
-            <EmptyState title={t("document.noChunks")} />
-          ) : (
-            <>
-              <ol class="chunks">
-                {items.map((item) => (
-                  <li key={item.id}>
-                    <Chunk item={item} parts={parts} isChosen={item.id === chosen} />
-                  </li>
-                ))}
-              </ol>
-              <Pages parts={parts} query={{ chunk: chosen }} nextCursor={next_cursor} />
-            </>
-          )
-        }
-      </Loaded>
-    </Section>
+    <p class="small">
+      {t("document.entities")} {item.entities.map(({ name }) => name).join(", ")}
+    </p>
   );
 }
 
-function Chunk({ item, parts, isChosen }: { item: ChunkOut; parts: string[]; isChosen: boolean }) {
+function ChunkSection(props: { path: string; parts: string[]; chosen: string | null; node: string | null }) {
+  const { path, parts, chosen, node } = props;
+  const cursor = location.value.query.get("cursor");
+  const list = useResource<ChunkList>(`${path}/chunks`, { limit: CHUNKS_PER_PAGE, cursor, node });
+  const start = useRef<HTMLDivElement>(null);
+  const isLoaded = list.data !== null;
+  useEffect(() => {
+    if (node && isLoaded) start.current?.scrollIntoView();
+  }, [node, isLoaded]);
+  return (
+    <div ref={start}>
+      <Section title={node ? t("document.chunksOfNode") : t("document.chunks")}>
+        <Loaded resource={list}>
+          {({ items, next_cursor }) =>
+            items.length === 0 ? (
+              <EmptyState title={t("document.noChunks")} />
+            ) : (
+              <>
+                <ol class="chunks">
+                  {items.map((item) => (
+                    <li key={item.id}>
+                      <Chunk item={item} parts={parts} node={node} isChosen={item.id === chosen} />
+                    </li>
+                  ))}
+                </ol>
+                <Pages parts={parts} query={{ chunk: chosen, node }} nextCursor={next_cursor} />
+              </>
+            )
+          }
+        </Loaded>
+      </Section>
+    </div>
+  );
+}
+
+function Chunk({ item, parts, node, isChosen }: { item: ChunkOut; parts: string[]; node: string | null; isChosen: boolean }) {
   return (
     <article class={isChosen ? "chunk chosen" : "chunk"}>
       <header class="chunk-head">
-        <a href={buildPath(parts, { chunk: item.id })} aria-current={isChosen ? "true" : undefined}>
+        <a href={buildPath(parts, { chunk: item.id, node })} aria-current={isChosen ? "true" : undefined}>
           {t("chunk.number", { number: item.chunk_index })}
         </a>
         <span class="muted">{formatPlace(item)}</span>
