@@ -20,6 +20,7 @@ ROOTS = (
     "DeletionOut",
     "DocumentDetailOut",
     "DocumentList",
+    "DocumentsDeletedOut",
     "EvaluationList",
     "EvaluationResultList",
     "GoldenItemList",

@@ -349,6 +349,11 @@ export interface DocumentTreeOut {
   root: TreeNodeOut | null;
 }
 
+export interface DocumentsDeletedOut {
+  deletion: string;
+  deleted: number;
+}
+
 export interface DuplicateOut {
   document_id: string;
   chunk_id: string;

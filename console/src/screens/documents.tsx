@@ -1,13 +1,18 @@
-// One knowledge base: its settings in short, and its documents with status and warnings.
-import type { DocumentList, DocumentOut, KnowledgeBaseOut } from "../api/schema";
+// One knowledge base: its settings in short, and its documents with filters and actions.
+import { useEffect, useState } from "preact/hooks";
+import { type CursorList, useCursorList } from "../api/cursor_list";
 import { useResource } from "../api/resource";
+import type { DocumentList, DocumentOut, KnowledgeBaseOut } from "../api/schema";
 import { useTitle } from "../app";
+import { BulkActions } from "../components/bulk_actions";
+import { DocumentFilterFields, readFilters } from "../components/document_filters";
+import { DocumentTable, type Ticks } from "../components/document_table";
 import { ScreenHead } from "../components/frame";
-import { Pages } from "../components/pages";
-import { Badge, DataTable, Fact, Facts, formatStatus, Section, StatusBadge, STATUSES, Time } from "../components/parts";
-import { EmptyState, Loaded } from "../components/states";
-import { formatBytes, formatNumber, t, tn } from "../i18n";
-import { buildPath, location, navigate } from "../router";
+import { Fact, Facts, Section } from "../components/parts";
+import { Receipt } from "../components/receipt";
+import { EmptyState, ErrorState, Loaded, LoadingState } from "../components/states";
+import { t, tn } from "../i18n";
+import { buildPath, location } from "../router";
 import { canWrite, isAdmin } from "../session";
 import { IndexState } from "./knowledge_bases";
 
@@ -43,7 +48,7 @@ export function DocumentsScreen({ knowledgeBase }: { knowledgeBase: string }) {
         }
       />
       <Loaded resource={detail}>{(item) => <KnowledgeBaseFacts item={item} />}</Loaded>
-      {!detail.error && <DocumentSection knowledgeBase={knowledgeBase} path={path} />}
+      {!detail.error && <DocumentSection knowledgeBase={knowledgeBase} path={path} reloadFacts={detail.reload} />}
     </>
   );
 }
@@ -69,98 +74,70 @@ function KnowledgeBaseFacts({ item }: { item: KnowledgeBaseOut }) {
   );
 }
 
-function DocumentSection({ knowledgeBase, path }: { knowledgeBase: string; path: string }) {
-  const { query } = location.value;
-  const status = query.get("status");
+function DocumentSection({ knowledgeBase, path, reloadFacts }: { knowledgeBase: string; path: string; reloadFacts: () => void }) {
   const parts = ["knowledge-bases", knowledgeBase];
-  const list = useResource<DocumentList>(`${path}/documents`, { status, cursor: query.get("cursor") });
-  const filter = (
-    <div class="actions">
-      <label class="inline-field">
-        <span>{t("documents.status")}</span>
-        <select
-          value={status ?? ""}
-          onChange={(event) => navigate(buildPath(parts, { status: event.currentTarget.value }))}
-        >
-          <option value="">{t("documents.anyStatus")}</option>
-          {STATUSES.map((name) => (
-            <option key={name} value={name}>
-              {formatStatus(name)}
-            </option>
-          ))}
-        </select>
-      </label>
-      <button type="button" class="button" onClick={list.reload}>
-        {t("action.refresh")}
-      </button>
-    </div>
-  );
-  return (
-    <Section title={t("documents.title")} actions={filter}>
-      <Loaded resource={list}>
-        {({ items, next_cursor }) =>
-          items.length === 0 ? (
-            <EmptyState title={status ? t("documents.noneWithStatus") : t("documents.empty")}>
-              {!status && <p class="muted">{t("documents.emptyHint")}</p>}
-            </EmptyState>
-          ) : (
-            <>
-              <DataTable label={t("documents.title")} head={<Head />}>
-                {items.map((item) => (
-                  <Row key={item.id} item={item} parts={parts} />
-                ))}
-              </DataTable>
-              <Pages parts={parts} query={{ status }} nextCursor={next_cursor} />
-            </>
-          )
-        }
-      </Loaded>
-    </Section>
-  );
-}
-
-function Head() {
+  const documents = `${path}/documents`;
+  const filters = readFilters();
+  const list = useCursorList<DocumentOut>(documents, filters);
+  const total = useResource<DocumentList>(documents, { ...filters, limit: 1, count: "true" });
+  const [ticked, setTicked] = useState<ReadonlySet<string>>(new Set());
+  const address = JSON.stringify([documents, filters]);
+  useEffect(() => setTicked(new Set()), [address]);
+  const toggle = (id: string) =>
+    setTicked((before) => (before.has(id) ? new Set([...before].filter((other) => other !== id)) : new Set([...before, id])));
+  const reload = () => {
+    list.reload();
+    total.reload();
+    reloadFacts();
+  };
+  const deletion = location.value.query.get("deletion");
+  const canTick = canWrite.value && !filters.level;
   return (
     <>
-      <th scope="col">{t("column.document")}</th>
-      <th scope="col">{t("column.status")}</th>
-      <th scope="col" class="number">{t("column.pages")}</th>
-      <th scope="col" class="number">{t("column.chunks")}</th>
-      <th scope="col" class="number">{t("column.size")}</th>
-      <th scope="col">{t("column.changed")}</th>
+      {deletion && <Receipt key={deletion} id={deletion} />}
+      <Section
+        title={t("documents.title")}
+        actions={
+          <button type="button" class="button" onClick={reload}>
+            {t("action.refresh")}
+          </button>
+        }
+      >
+        <DocumentFilterFields path={documents} parts={parts} />
+        {canTick && (
+          <BulkActions
+            knowledgeBase={knowledgeBase}
+            path={documents}
+            filters={filters}
+            ticked={ticked}
+            clearTicks={() => setTicked(new Set())}
+            reload={reload}
+          />
+        )}
+        <p class="muted small" role="status">
+          {typeof total.data?.total === "number" && tn("documents.found", total.data.total)}
+        </p>
+        <List list={list} total={total.data?.total ?? null} parts={parts} ticks={canTick ? { ids: ticked, toggle } : null} />
+      </Section>
     </>
   );
 }
 
-function Row({ item, parts }: { item: DocumentOut; parts: string[] }) {
-  return (
-    <tr>
-      <th scope="row">
-        <a href={buildPath([...parts, "documents", item.id])}>{item.title || item.source}</a>
-        {item.title !== item.source && <span class="sub">{item.source}</span>}
-      </th>
-      <td>
-        <StatusBadge status={item.status} />{" "}
-        {item.warnings.length > 0 && <Badge tone="warn">{tn("warnings.count", item.warnings.length)}</Badge>}
-        <StatusNote item={item} />
-      </td>
-      <td class="number">{item.page_count === null ? "–" : formatNumber(item.page_count)}</td>
-      <td class="number">{formatNumber(item.chunk_count)}</td>
-      <td class="number">{formatBytes(item.bytes)}</td>
-      <td>
-        <Time value={item.updated_at} />
-      </td>
-    </tr>
-  );
-}
-
-/** Reason of a failure, or what a document waits for. */
-export function StatusNote({ item }: { item: DocumentOut }) {
-  if (item.error) return <span class="sub bad-text">{String(item.error.message ?? item.error.code)}</span>;
-  const { waiting_for: waitingFor, done, total } = item.progress ?? {};
-  if (typeof waitingFor === "string") return <span class="sub">{t("documents.waitingFor", { what: waitingFor })}</span>;
-  if (typeof done === "number" && typeof total === "number") {
-    return <span class="sub">{t("documents.progress", { done, total })}</span>;
+function List({ list, ...table }: { list: CursorList<DocumentOut>; total: number | null; parts: string[]; ticks: Ticks | null }) {
+  const hasFilter = Object.values(readFilters()).some((value) => value !== "");
+  const fault = list.error && <ErrorState error={list.error} retry={list.reload} />;
+  if (list.items === null) return fault ?? <LoadingState />;
+  if (list.items.length === 0) {
+    return (
+      <EmptyState title={hasFilter ? t("documents.noneMatch") : t("documents.empty")}>
+        {!hasFilter && <p class="muted">{t("documents.emptyHint")}</p>}
+      </EmptyState>
+    );
   }
-  return null;
+  return (
+    <>
+      {fault}
+      <DocumentTable list={list} items={list.items} {...table} />
+    </>
+  );
 }
