@@ -1,4 +1,4 @@
-"""``python -m scripts.docs.build_screenshots``: take the screenshots of the documentation with a service of its own.
+"""``python -m scripts.docs.build_screenshots``: take the screenshots of the documentation with a separate service.
 
 Needs what ``make console`` installs, and Chromium.
 """
