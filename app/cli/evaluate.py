@@ -4,6 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeVar
 
@@ -16,15 +17,23 @@ from app.cli.evaluation import corpus_upload
 from app.cli.evaluation.datasets import DatasetError, EvaluationDataset, read_dataset
 from app.cli.evaluation.evaluation import Evaluation
 from app.cli.evaluation.measures import Measure, parse_measure, select_default_measures
-from app.cli.evaluation.report import Report
+from app.cli.evaluation.report import ConfigResult, Report
 from app.cli.evaluation.runner import EXTERNAL_ID, InvalidSearchConfig, SearchConfig, check_naming, parse_config
+from app.cli.evaluation.stored_set import read_stored_results, run_stored_evaluation
 from app.errors import AppError, InvalidInputError
 from app.evaluations.bootstrap_ci import Bootstrap
+from app.evaluations.ranking_measures import DEFAULT_MEASURES
 
 ItemT = TypeVar("ItemT")
 
 Queries = Annotated[
-    Path, typer.Argument(exists=True, help="Queries: a directory in the layout of BEIR, or a JSON Lines file.")
+    Path | None, typer.Argument(exists=True, help="Queries: a directory in the layout of BEIR, or a JSON Lines file.")
+]
+GoldenSet = Annotated[
+    str | None, typer.Option("--set", help="ID of a golden set that the service stores, in place of QUERIES.")
+]
+KnowledgeBase = Annotated[
+    str | None, typer.Option(help="Knowledge base to search. Needed for QUERIES; with --set, the default is all.")
 ]
 Judgements = Annotated[
     Path | None, typer.Option(exists=True, help="File of judgements: query, document and grade on each line.")
@@ -67,8 +76,9 @@ class InvalidFloor(InvalidInputError):
 
 
 def evaluate(
-    queries: Queries,
-    kb: Annotated[str, typer.Option(help="Knowledge base to search.")],
+    queries: Queries = None,
+    kb: KnowledgeBase = None,
+    golden_set: GoldenSet = None,
     judgements: Judgements = None,
     split: Split = None,
     references: References = None,
@@ -83,7 +93,9 @@ def evaluate(
         int, typer.Option(min=100, max=100_000, help="Number of bootstrap samples for the confidence intervals.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the bootstrap samples.")] = 1,
-    concurrency: Annotated[int, typer.Option(min=1, max=64, help="Number of requests at the same time.")] = 4,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of requests at the same time. Not used with --set.")
+    ] = 4,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON with the values of every query.")] = False,
     url: Url = None,
     key: Key = None,
@@ -98,33 +110,103 @@ def evaluate(
     Example: carrel evaluate fiqa --kb fiqa --split dev
 
     Example: carrel evaluate queries.jsonl --kb handbook --setting 'now={}' --setting 'words={"strategy": "lexical"}'
+
+    Example: carrel evaluate --set gold_… --setting 'now={}' --setting 'words={"strategy": "lexical"}'
     """
+    files = EvaluationFiles(queries, judgements, references, corpus, split, load=load)
     try:
-        dataset = read_dataset(queries, judgements=judgements, references=references, corpus=corpus, split=split)
         floors = _parse_floors(fail_under or [])
-        measures = _select_measures(measure or [], floors, dataset)
-        configs = _parse_configs(setting or [f"{kb}={{}}"], kb=kb, top_k=top_k)
+        configs = _parse_configs(setting or [f"{kb or 'default'}={{}}"], kb=kb, top_k=top_k)
         with connect(url, key) as client:
-            if load:
-                _upload_corpus(client, kb, dataset.corpus, concurrency=concurrency)
-            evaluation = Evaluation(
-                client, dataset, measures, configs, check_naming(documents), concurrency, _show_progress
-            )
-            results, missing = evaluation.run()
+            if golden_set is not None:
+                files.check_empty(documents)
+                labels = _list_labels(measure or [], floors)
+                results, counts = _evaluate_stored(client, golden_set, configs, labels)
+            else:
+                dataset = files.read(kb)
+                measures = _select_measures(measure or [], floors, dataset)
+                if load:
+                    _upload_corpus(client, str(kb), dataset.corpus, concurrency=concurrency)
+                evaluation = Evaluation(
+                    client, dataset, measures, configs, check_naming(documents), concurrency, _show_progress
+                )
+                results, counts = _evaluate_dataset(evaluation)
     except (AppError, CarrelError) as exc:
         typer.echo(f"carrel: {exc.message if isinstance(exc, AppError) else exc}", err=True)
         raise typer.Exit(2) from exc
-    counts = {
-        "queries": len(dataset.queries),
-        "without_judgements": dataset.skipped_count,
-        "judged_documents_missing": missing,
-    }
     report = Report(results, Bootstrap(resamples, seed), counts)
     typer.echo(json.dumps(report.to_json(), ensure_ascii=False) if as_json else "\n".join(report.format_lines()))
     failures = report.list_failures(floors)
     for line in failures:
         typer.echo(f"carrel: {line}", err=True)
     raise typer.Exit(1 if failures else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFiles:
+    """Files of an evaluation, as the options name them."""
+
+    queries: Path | None
+    judgements: Path | None
+    references: Path | None
+    corpus: Path | None
+    split: str | None
+    load: bool
+
+    def check_empty(self, documents: str) -> None:
+        """Refuse files together with a golden set. Raises DatasetError."""
+        if any((self.queries, self.judgements, self.references, self.corpus, self.split, self.load)):
+            raise DatasetError("--set has its own queries and judgements; leave out QUERIES and the options of files")
+        if documents != EXTERNAL_ID:
+            raise DatasetError("--set identifies documents by their ids; leave out --documents")
+
+    def read(self, kb: str | None) -> EvaluationDataset:
+        """Read the files. Raises DatasetError."""
+        if self.queries is None:
+            raise DatasetError("give QUERIES with --kb, or a golden set with --set")
+        if kb is None:
+            raise DatasetError("give the knowledge base with --kb")
+        return read_dataset(
+            self.queries,
+            judgements=self.judgements,
+            references=self.references,
+            corpus=self.corpus,
+            split=self.split,
+        )
+
+
+Results = tuple[list[ConfigResult], dict[str, int | None]]
+
+
+def _evaluate_dataset(evaluation: Evaluation) -> Results:
+    results, missing = evaluation.run()
+    counts = {
+        "queries": len(evaluation.dataset.queries),
+        "without_judgements": evaluation.dataset.skipped_count,
+        "judged_documents_missing": missing,
+    }
+    return results, counts
+
+
+def _evaluate_stored(
+    client: Client, golden_set: str, configs: Sequence[SearchConfig], labels: Sequence[str]
+) -> Results:
+    """Evaluate a golden set in the service. Raises AppError, CarrelError."""
+    with typer.progressbar(length=1, label="evaluating", file=sys.stderr) as bar:
+
+        def show_progress(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        evaluation = run_stored_evaluation(client, golden_set, configs, show_progress)
+    typer.echo(f"evaluation {evaluation['id']}", err=True)
+    return read_stored_results(client, evaluation, configs, labels)
+
+
+def _list_labels(requested: Sequence[str], floors: Mapping[str, float]) -> list[str]:
+    """Return the labels of requested measures and of minimums; empty without any. Raises UnknownMeasure."""
+    labels = [parse_measure(name).label for name in requested]
+    return list(dict.fromkeys([*(labels or (DEFAULT_MEASURES if floors else ())), *floors]))
 
 
 def _parse_floors(texts: Sequence[str]) -> dict[str, float]:
@@ -163,7 +245,7 @@ def _select_measures(
     return list(dict.fromkeys(selected))
 
 
-def _parse_configs(texts: Sequence[str], *, kb: str, top_k: int) -> list[SearchConfig]:
+def _parse_configs(texts: Sequence[str], *, kb: str | None, top_k: int) -> list[SearchConfig]:
     configs = [parse_config(text, kb=kb, top_k=top_k) for text in texts]
     if len({config.name for config in configs}) < len(configs):
         raise InvalidSearchConfig("two settings have the same name; give each --setting another name")

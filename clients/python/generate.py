@@ -1,6 +1,7 @@
 """Make the modules without asyncio from those for asyncio; with ``--check``, only compare them.
 
-``sync_client.py`` is made from ``async_client.py``, and ``knowledge.py`` from ``async_knowledge.py``.
+``sync_client.py`` is made from ``async_client.py``, ``evaluations.py`` from ``async_evaluations.py``, and
+``knowledge.py`` from ``async_knowledge.py``.
 """
 
 import re
@@ -9,11 +10,18 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent / "carrel_client"
-MODULES = {"async_client.py": "sync_client.py", "async_knowledge.py": "knowledge.py"}
+MODULES = {
+    "async_client.py": "sync_client.py",
+    "async_evaluations.py": "evaluations.py",
+    "async_knowledge.py": "knowledge.py",
+}
 WORDS = [
     (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
-    (r"\bAsync(Client|Knowledge|KnowledgeBases|Documents|ApiKeys|Tenants|Agents|Iterator|BaseTransport)\b", r"\1"),
+    (
+        r"\bAsync(Client|Knowledge|KnowledgeBases|Documents|ApiKeys|Tenants|Agents|GoldenSets|Evaluations|Iterator|BaseTransport)\b",
+        r"\1",
+    ),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"__aenter__", "__enter__"),
     (r"__aexit__", "__exit__"),
@@ -23,11 +31,16 @@ WORDS = [
     (r"\basyncio\.sleep\b", "time.sleep"),
     (r"^import asyncio\n", ""),
     (r"\bcarrel_client\.async_client\b", "carrel_client.sync_client"),
+    (r"\bcarrel_client\.async_evaluations\b", "carrel_client.evaluations"),
     (r"``async with``", "``with``"),
     (r"by several tasks at the same time", "by several threads at the same time"),
     (
         r'^"""The client for asyncio\..*?"""',
         '"""The client. ``generate.py`` makes this file from ``async_client.py``: edit that file."""',
+    ),
+    (
+        r'^"""Golden sets and evaluations, for asyncio\..*?"""',
+        '"""Golden sets and evaluations. ``generate.py`` makes this file from ``async_evaluations.py``; edit that."""',
     ),
     (
         r'^"""Knowledge of an agent, for asyncio\..*?"""',

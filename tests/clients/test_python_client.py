@@ -17,6 +17,7 @@ from carrel_client import (
     IngestionFailed,
     Invalid,
     NotFound,
+    PreconditionFailed,
     RateLimited,
     ServiceUnavailable,
     Unauthorized,
@@ -197,6 +198,62 @@ async def test_asynchronous_client_has_same_methods(tenant: Tenant) -> None:
         assert [item["id"] async for item in client.documents.list("default")] == [document["id"]]
         with pytest.raises(NotFound):
             await client.knowledge_bases.get("none")
+
+
+def test_client_fills_golden_set_and_compares_settings(client: Client) -> None:
+    with client:
+        herons, trout = (
+            client.documents.add_text("default", text, wait=60)["id"] for text in ("Herons wait.", "Trout swim.")
+        )
+        golden_set = client.golden_sets.create("Animals", description="Few.")["id"]
+        relevant = [{"document": herons}, {"document": trout}]
+        (item,) = client.golden_sets.add_items(golden_set, [{"query": "herons", "relevant": relevant}])
+        messages = [{"role": "user", "content": "Who swims?"}]
+        client.golden_sets.add_items(golden_set, [{"messages": messages, "relevant": [{"document": trout}]}])
+        client.golden_sets.remove_relevant(golden_set, item["id"], trout)
+        assert [len(each["relevant"]) for each in client.golden_sets.items(golden_set)] == [1, 1]
+        assert client.golden_sets.get(golden_set)["item_count"] == client.count("golden-sets", golden_set, "items") == 2
+        started = client.evaluations.create(golden_set, [{}, {"strategy": "lexical"}])
+        done = client.evaluations.wait(started["id"], timeout_seconds=60, poll_interval_seconds=0.02)
+        assert (done["state"], done["figures"][0]["difference"]["worse"]) == ("done", 0)
+        assert len(list(client.evaluations.results(started["id"]))) == 2
+        assert list(client.evaluations.results(started["id"], change="worse", measure="MRR@10")) == []
+        assert [each["id"] for each in client.evaluations.list(golden_set=golden_set)] == [started["id"]]
+        client.evaluations.delete(started["id"])
+        client.golden_sets.delete_item(golden_set, item["id"])
+        client.golden_sets.delete(golden_set)
+        assert list(client.golden_sets.list()) == []
+
+
+def test_client_update_with_outdated_etag_changes_nothing(client: Client) -> None:
+    with client:
+        golden_set = client.golden_sets.create("Animals")["id"]
+        client.agents.bind("agent", ["default"])
+        document = client.documents.add_text("default", "Herons wait.", wait=60)["id"]
+        paths: list[tuple[str, ...]] = [
+            ("knowledge-bases", "default"),
+            ("knowledge-bases", "default", "documents", document),
+            ("agents", "agent"),
+            ("golden-sets", golden_set),
+        ]
+
+        def update(path: tuple[str, ...], etag: str | None, text: str) -> None:
+            if path[0] == "golden-sets":
+                client.golden_sets.update(golden_set, if_match=etag, name=text)
+            elif path[0] == "agents":
+                client.agents.update("agent", if_match=etag, answer_prompt=text)
+            elif "documents" in path:
+                client.documents.update("default", document, if_match=etag, title=text)
+            else:
+                client.knowledge_bases.update("default", if_match=etag, title=text)
+
+        for path in paths:
+            _, etag = client.get_with_etag(*path)
+            update(path, etag, "One")
+            with pytest.raises(PreconditionFailed):
+                update(path, etag, "Two")
+        assert client.golden_sets.get(golden_set)["name"] == "One"
+        assert client.count("knowledge-bases") == 1
 
 
 @pytest.mark.capability("client-retries")

@@ -108,12 +108,12 @@ def check_naming(kind: str) -> str:
     return kind
 
 
-def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
+def parse_config(text: str, *, kb: str | None, top_k: int) -> SearchConfig:
     """Parse NAME={…} and return the search configuration.
 
     Args:
         text: Name and request body of the search configuration.
-        kb: Knowledge base, if the body names no knowledge base.
+        kb: Knowledge base, if the body names no knowledge base. None searches all knowledge bases.
         top_k: Number of results, if the body has no ``top_k``.
 
     Raises:
@@ -131,8 +131,9 @@ def parse_config(text: str, *, kb: str, top_k: int) -> SearchConfig:
             raise InvalidSearchConfig(
                 f"--setting {name}: {key} is not set here; remove it, because the queries come from the evaluation set"
             )
-    merged = {"knowledge_bases": [kb], "top_k": top_k, "timeout_seconds": SEARCH_TIMEOUT_SECONDS, **body}
-    names = merged["knowledge_bases"]
+    searched = {} if kb is None else {"knowledge_bases": [kb]}
+    merged = {**searched, "top_k": top_k, "timeout_seconds": SEARCH_TIMEOUT_SECONDS, **body}
+    names = merged.get("knowledge_bases", [])
     if not isinstance(names, list) or not all(isinstance(kb_name, str) for kb_name in names):
         raise InvalidSearchConfig(f"--setting {name}: knowledge_bases is a list of names")
     return SearchConfig(name, merged)

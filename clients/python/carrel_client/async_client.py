@@ -10,6 +10,7 @@ from typing import Any, Self, Unpack, cast
 import httpx2
 
 from carrel_client import http_requests
+from carrel_client.async_evaluations import AsyncEvaluations, AsyncGoldenSets
 from carrel_client.errors import ConnectionFailed, IngestionFailed, UnexpectedReply, WaitTimeout
 from carrel_client.http_requests import Request, Source, build_path
 from carrel_client.types import (
@@ -79,6 +80,8 @@ class AsyncClient:
         self.api_keys = AsyncApiKeys(self)
         self.tenants = AsyncTenants(self)
         self.agents = AsyncAgents(self)
+        self.golden_sets = AsyncGoldenSets(self)
+        self.evaluations = AsyncEvaluations(self)
 
     async def __aenter__(self) -> Self:
         return self
@@ -191,9 +194,22 @@ class AsyncClient:
         """Send a PUT below ``/v1`` and return the JSON of the response."""
         return await self.send(Request("PUT", build_path(*parts), body=body))
 
-    async def patch(self, *parts: str, body: Any) -> Any:
-        """Send a PATCH below ``/v1`` and return the JSON of the response."""
-        return await self.send(Request("PATCH", build_path(*parts), body=body))
+    async def patch(self, *parts: str, body: Any, if_match: str | None = None) -> Any:
+        """Send a PATCH below ``/v1`` and return the JSON of the response.
+
+        With ``if_match``, the object changes only if it still has this ETag. Raises PreconditionFailed.
+        """
+        return await self.send(Request("PATCH", build_path(*parts), body=body, if_match=if_match))
+
+    async def get_with_etag(self, *parts: str) -> tuple[Any, str | None]:
+        """Return the JSON of a GET below ``/v1`` and its ETag, for ``if_match`` of an update."""
+        reply = await self.reply(Request("GET", build_path(*parts)))
+        return http_requests.read_reply(reply), reply.headers.get("ETag")
+
+    async def count(self, *parts: str, params: Mapping[str, Any] | None = None) -> int:
+        """Return the number of items on all pages of a list, without loading them."""
+        page = await self.get(*parts, params={**(params or {}), "count": True, "limit": 1})
+        return cast(int, page["total"])
 
     async def pages(self, *parts: str, params: Mapping[str, Any] | None = None) -> AsyncIterator[dict[str, Any]]:
         """Yield all items of a list; the client loads page after page."""
@@ -271,9 +287,11 @@ class AsyncKnowledgeBases:
         """Return one knowledge base."""
         return cast(KnowledgeBase, await self._client.get("knowledge-bases", knowledge_base))
 
-    async def update(self, knowledge_base: str, **changes: Any) -> KnowledgeBase:
-        """Change settings of a knowledge base."""
-        return cast(KnowledgeBase, await self._client.patch("knowledge-bases", knowledge_base, body=changes))
+    async def update(self, knowledge_base: str, *, if_match: str | None = None, **changes: Any) -> KnowledgeBase:
+        """Change settings of a knowledge base; with ``if_match``, only if it has this ETag."""
+        return cast(
+            KnowledgeBase, await self._client.patch("knowledge-bases", knowledge_base, body=changes, if_match=if_match)
+        )
 
     async def reindex(self, knowledge_base: str, **settings: Any) -> KnowledgeBase:
         """Rebuild the search index of a knowledge base, optionally with another embedding model or chunking."""
@@ -440,9 +458,13 @@ class AsyncDocuments:
         """Return one document."""
         return cast(Document, await self._client.get("knowledge-bases", knowledge_base, "documents", document))
 
-    async def update(self, knowledge_base: str, document: str, **changes: Any) -> Document:
-        """Change metadata, title, source or scope of a document."""
-        reply = await self._client.patch("knowledge-bases", knowledge_base, "documents", document, body=changes)
+    async def update(
+        self, knowledge_base: str, document: str, *, if_match: str | None = None, **changes: Any
+    ) -> Document:
+        """Change metadata, title, source or scope of a document; with ``if_match``, only if it has this ETag."""
+        reply = await self._client.patch(
+            "knowledge-bases", knowledge_base, "documents", document, body=changes, if_match=if_match
+        )
         return cast(Document, reply)
 
     async def reindex(self, knowledge_base: str, document: str) -> Document:
@@ -612,9 +634,9 @@ class AsyncTenants:
         """Return one tenant."""
         return cast(Tenant, await self._client.get("tenants", tenant))
 
-    async def update(self, tenant: str, **changes: Any) -> Tenant:
-        """Change the name or the quotas of a tenant."""
-        return cast(Tenant, await self._client.patch("tenants", tenant, body=changes))
+    async def update(self, tenant: str, *, if_match: str | None = None, **changes: Any) -> Tenant:
+        """Change the name or the quotas of a tenant; with ``if_match``, only if it has this ETag."""
+        return cast(Tenant, await self._client.patch("tenants", tenant, body=changes, if_match=if_match))
 
     async def delete(self, tenant: str) -> str:
         """Delete a tenant with all its data. The API keys are refused immediately. Return the ID of the deletion."""
@@ -642,9 +664,9 @@ class AsyncAgents:
         """Return the binding of one agent."""
         return cast(dict[str, Any], await self._client.get("agents", agent_id))
 
-    async def update(self, agent_id: str, **changes: Any) -> dict[str, Any]:
-        """Change settings of the binding of an agent."""
-        return cast(dict[str, Any], await self._client.patch("agents", agent_id, body=changes))
+    async def update(self, agent_id: str, *, if_match: str | None = None, **changes: Any) -> dict[str, Any]:
+        """Change settings of the binding of an agent; with ``if_match``, only if it has this ETag."""
+        return cast(dict[str, Any], await self._client.patch("agents", agent_id, body=changes, if_match=if_match))
 
     async def get_external_search(self, agent_id: str, **options: Any) -> ExternalSearch:
         """Return the configuration block with which the agent's platform searches.

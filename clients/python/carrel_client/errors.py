@@ -74,6 +74,10 @@ class Conflict(ApiError):
     """409: the request conflicts with the stored state."""
 
 
+class PreconditionFailed(ApiError):
+    """412: the object does not have the ETag of ``if_match`` any more."""
+
+
 class TooLarge(ApiError):
     """413: the request is larger than allowed."""
 
@@ -99,6 +103,7 @@ BY_STATUS: Mapping[int, type[ApiError]] = {
     403: Forbidden,
     404: NotFound,
     409: Conflict,
+    412: PreconditionFailed,
     413: TooLarge,
     415: UnsupportedMediaType,
     422: Invalid,

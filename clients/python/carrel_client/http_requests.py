@@ -40,6 +40,7 @@ class Request:
     form: Mapping[str, str] = field(default_factory=dict)
     idempotency_key: str | None = None
     archive: bytes | None = None
+    if_match: str | None = None
 
     @property
     def is_repeatable(self) -> bool:
@@ -76,6 +77,8 @@ def build_upload(path: str, source: Source, filename: str | None, options: Mappi
 def to_httpx_arguments(request: Request, opened: IO[bytes] | bytes | None) -> dict[str, Any]:
     """Return the arguments of httpx2 for a request; ``opened`` is the file to send."""
     headers = {} if request.idempotency_key is None else {"Idempotency-Key": request.idempotency_key}
+    if request.if_match is not None:
+        headers["If-Match"] = request.if_match
     content: dict[str, Any] = {"params": request.params, "headers": headers}
     if opened is not None:
         return {**content, "files": {"file": (request.filename, opened)}, "data": request.form}

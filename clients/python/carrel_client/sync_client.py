@@ -10,6 +10,7 @@ import httpx2
 
 from carrel_client import http_requests
 from carrel_client.errors import ConnectionFailed, IngestionFailed, UnexpectedReply, WaitTimeout
+from carrel_client.evaluations import Evaluations, GoldenSets
 from carrel_client.http_requests import Request, Source, build_path
 from carrel_client.types import (
     FINAL,
@@ -78,6 +79,8 @@ class Client:
         self.api_keys = ApiKeys(self)
         self.tenants = Tenants(self)
         self.agents = Agents(self)
+        self.golden_sets = GoldenSets(self)
+        self.evaluations = Evaluations(self)
 
     def __enter__(self) -> Self:
         return self
@@ -188,9 +191,22 @@ class Client:
         """Send a PUT below ``/v1`` and return the JSON of the response."""
         return self.send(Request("PUT", build_path(*parts), body=body))
 
-    def patch(self, *parts: str, body: Any) -> Any:
-        """Send a PATCH below ``/v1`` and return the JSON of the response."""
-        return self.send(Request("PATCH", build_path(*parts), body=body))
+    def patch(self, *parts: str, body: Any, if_match: str | None = None) -> Any:
+        """Send a PATCH below ``/v1`` and return the JSON of the response.
+
+        With ``if_match``, the object changes only if it still has this ETag. Raises PreconditionFailed.
+        """
+        return self.send(Request("PATCH", build_path(*parts), body=body, if_match=if_match))
+
+    def get_with_etag(self, *parts: str) -> tuple[Any, str | None]:
+        """Return the JSON of a GET below ``/v1`` and its ETag, for ``if_match`` of an update."""
+        reply = self.reply(Request("GET", build_path(*parts)))
+        return http_requests.read_reply(reply), reply.headers.get("ETag")
+
+    def count(self, *parts: str, params: Mapping[str, Any] | None = None) -> int:
+        """Return the number of items on all pages of a list, without loading them."""
+        page = self.get(*parts, params={**(params or {}), "count": True, "limit": 1})
+        return cast(int, page["total"])
 
     def pages(self, *parts: str, params: Mapping[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         """Yield all items of a list; the client loads page after page."""
@@ -268,9 +284,11 @@ class KnowledgeBases:
         """Return one knowledge base."""
         return cast(KnowledgeBase, self._client.get("knowledge-bases", knowledge_base))
 
-    def update(self, knowledge_base: str, **changes: Any) -> KnowledgeBase:
-        """Change settings of a knowledge base."""
-        return cast(KnowledgeBase, self._client.patch("knowledge-bases", knowledge_base, body=changes))
+    def update(self, knowledge_base: str, *, if_match: str | None = None, **changes: Any) -> KnowledgeBase:
+        """Change settings of a knowledge base; with ``if_match``, only if it has this ETag."""
+        return cast(
+            KnowledgeBase, self._client.patch("knowledge-bases", knowledge_base, body=changes, if_match=if_match)
+        )
 
     def reindex(self, knowledge_base: str, **settings: Any) -> KnowledgeBase:
         """Rebuild the search index of a knowledge base, optionally with another embedding model or chunking."""
@@ -431,9 +449,11 @@ class Documents:
         """Return one document."""
         return cast(Document, self._client.get("knowledge-bases", knowledge_base, "documents", document))
 
-    def update(self, knowledge_base: str, document: str, **changes: Any) -> Document:
-        """Change metadata, title, source or scope of a document."""
-        reply = self._client.patch("knowledge-bases", knowledge_base, "documents", document, body=changes)
+    def update(self, knowledge_base: str, document: str, *, if_match: str | None = None, **changes: Any) -> Document:
+        """Change metadata, title, source or scope of a document; with ``if_match``, only if it has this ETag."""
+        reply = self._client.patch(
+            "knowledge-bases", knowledge_base, "documents", document, body=changes, if_match=if_match
+        )
         return cast(Document, reply)
 
     def reindex(self, knowledge_base: str, document: str) -> Document:
@@ -601,9 +621,9 @@ class Tenants:
         """Return one tenant."""
         return cast(Tenant, self._client.get("tenants", tenant))
 
-    def update(self, tenant: str, **changes: Any) -> Tenant:
-        """Change the name or the quotas of a tenant."""
-        return cast(Tenant, self._client.patch("tenants", tenant, body=changes))
+    def update(self, tenant: str, *, if_match: str | None = None, **changes: Any) -> Tenant:
+        """Change the name or the quotas of a tenant; with ``if_match``, only if it has this ETag."""
+        return cast(Tenant, self._client.patch("tenants", tenant, body=changes, if_match=if_match))
 
     def delete(self, tenant: str) -> str:
         """Delete a tenant with all its data. The API keys are refused immediately. Return the ID of the deletion."""
@@ -631,9 +651,9 @@ class Agents:
         """Return the binding of one agent."""
         return cast(dict[str, Any], self._client.get("agents", agent_id))
 
-    def update(self, agent_id: str, **changes: Any) -> dict[str, Any]:
-        """Change settings of the binding of an agent."""
-        return cast(dict[str, Any], self._client.patch("agents", agent_id, body=changes))
+    def update(self, agent_id: str, *, if_match: str | None = None, **changes: Any) -> dict[str, Any]:
+        """Change settings of the binding of an agent; with ``if_match``, only if it has this ETag."""
+        return cast(dict[str, Any], self._client.patch("agents", agent_id, body=changes, if_match=if_match))
 
     def get_external_search(self, agent_id: str, **options: Any) -> ExternalSearch:
         """Return the configuration block with which the agent's platform searches.

@@ -454,6 +454,60 @@ class NewTenant(Tenant):
     api_key: dict[str, Any]
 
 
+class GoldenSet(TypedDict):
+    """Golden set: queries whose relevant documents are known."""
+
+    id: str
+    name: str
+    description: str | None
+    item_count: int
+    created_at: str
+    updated_at: str
+
+
+class GoldenItemInput(TypedDict, total=False):
+    """Item to add to a golden set: ``query`` or ``messages``. ``relevant`` has ids: ``document``, ``chunk``."""
+
+    query: str
+    messages: Sequence[Mapping[str, str]]
+    relevant: Sequence[Mapping[str, str]]
+
+
+class GoldenItem(TypedDict):
+    """Item of a golden set. ``relevant`` has ``document``, ``chunk``, ``knowledge_base`` and ``missing``."""
+
+    id: str
+    query: str | None
+    messages: list[dict[str, str]] | None
+    relevant: list[dict[str, Any]]
+    created_at: str
+    updated_at: str
+
+
+class Evaluation(TypedDict):
+    """Evaluation of a golden set. ``figures`` has the values of each measure, and the difference of two settings."""
+
+    id: str
+    set: str
+    settings: list[dict[str, Any]]
+    state: Literal["queued", "running", "done", "failed"]
+    progress: dict[str, int]
+    figures: list[dict[str, Any]]
+    warnings: list[CarrelWarning]
+    error: dict[str, str] | None
+    created_at: str
+    finished_at: str | None
+
+
+class EvaluationResult(TypedDict):
+    """Results of one item of the golden set, one for each setting."""
+
+    item: str
+    query: str | None
+    messages: list[dict[str, str]] | None
+    results: list[dict[str, Any]]
+
+
 class Me(TypedDict):
     """Caller: tenant, API key, limits and usage."""
 
