@@ -319,4 +319,4 @@ def test_evaluate_uses_service_of_data_directory(
 
 def test_evaluate_help_has_examples() -> None:
     shown = CliRunner().invoke(app, ["evaluate", "--help"])
-    assert (shown.exit_code, shown.stdout.count("Example:")) == (0, 3)
+    assert (shown.exit_code, shown.stdout.count("Example:")) == (0, 4)
