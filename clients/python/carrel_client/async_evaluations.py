@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from carrel_client.errors import WaitTimeout
 from carrel_client.http_requests import Request, build_path, to_query_params
-from carrel_client.types import Evaluation, EvaluationResult, GoldenItem, GoldenItemInput, GoldenSet
+from carrel_client.types import EvaluationReply, EvaluationResult, GoldenItemInput, GoldenItemReply, GoldenSetReply
 
 if TYPE_CHECKING:
     from carrel_client.async_client import AsyncClient
@@ -23,37 +23,39 @@ class AsyncGoldenSets:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def create(self, name: str, *, description: str | None = None) -> GoldenSet:
+    async def create(self, name: str, *, description: str | None = None) -> GoldenSetReply:
         """Create a golden set without items."""
         body = to_query_params({"name": name, "description": description})
-        return cast(GoldenSet, await self._client.post("golden-sets", body=body))
+        return cast(GoldenSetReply, await self._client.post("golden-sets", body=body))
 
-    async def list(self) -> AsyncIterator[GoldenSet]:
+    async def list(self) -> AsyncIterator[GoldenSetReply]:
         """Yield all golden sets, newest first."""
         async for item in self._client.pages("golden-sets"):
-            yield cast(GoldenSet, item)
+            yield cast(GoldenSetReply, item)
 
-    async def get(self, golden_set: str) -> GoldenSet:
+    async def get(self, golden_set: str) -> GoldenSetReply:
         """Return one golden set."""
-        return cast(GoldenSet, await self._client.get("golden-sets", golden_set))
+        return cast(GoldenSetReply, await self._client.get("golden-sets", golden_set))
 
-    async def update(self, golden_set: str, *, if_match: str | None = None, **changes: Any) -> GoldenSet:
+    async def update(self, golden_set: str, *, if_match: str | None = None, **changes: Any) -> GoldenSetReply:
         """Change the name or the description of a golden set; with ``if_match``, only if it has this ETag."""
-        return cast(GoldenSet, await self._client.patch("golden-sets", golden_set, body=changes, if_match=if_match))
+        return cast(
+            GoldenSetReply, await self._client.patch("golden-sets", golden_set, body=changes, if_match=if_match)
+        )
 
     async def delete(self, golden_set: str) -> None:
         """Delete a golden set with its items and its evaluations."""
         await self._client.send(Request("DELETE", build_path("golden-sets", golden_set)))
 
-    async def items(self, golden_set: str) -> AsyncIterator[GoldenItem]:
+    async def items(self, golden_set: str) -> AsyncIterator[GoldenItemReply]:
         """Yield the items of a golden set, newest first."""
         async for item in self._client.pages("golden-sets", golden_set, "items"):
-            yield cast(GoldenItem, item)
+            yield cast(GoldenItemReply, item)
 
-    async def add_items(self, golden_set: str, items: Sequence[GoldenItemInput]) -> Sequence[GoldenItem]:
+    async def add_items(self, golden_set: str, items: Sequence[GoldenItemInput]) -> Sequence[GoldenItemReply]:
         """Add up to 500 items. If an item has the same query, what is relevant is added to that item."""
         reply = await self._client.post("golden-sets", golden_set, "items", body={"items": [*items]})
-        return cast(Sequence[GoldenItem], reply["items"])
+        return cast(Sequence[GoldenItemReply], reply["items"])
 
     async def delete_item(self, golden_set: str, item: str) -> None:
         """Delete an item of a golden set."""
@@ -71,23 +73,23 @@ class AsyncEvaluations:
     def __init__(self, client: AsyncClient) -> None:
         self._client = client
 
-    async def create(self, golden_set: str, settings: Sequence[Mapping[str, Any]] = ({},)) -> Evaluation:
+    async def create(self, golden_set: str, settings: Sequence[Mapping[str, Any]] = ({},)) -> EvaluationReply:
         """Start an evaluation with one or two search settings. The first setting is the baseline."""
         body = {"set": golden_set, "settings": [dict(setting) for setting in settings]}
-        return cast(Evaluation, await self._client.post("evaluations", body=body))
+        return cast(EvaluationReply, await self._client.post("evaluations", body=body))
 
-    async def list(self, *, golden_set: str | None = None) -> AsyncIterator[Evaluation]:
+    async def list(self, *, golden_set: str | None = None) -> AsyncIterator[EvaluationReply]:
         """Yield the evaluations, newest first, of one golden set or of all."""
         async for item in self._client.pages("evaluations", params={"set": golden_set}):
-            yield cast(Evaluation, item)
+            yield cast(EvaluationReply, item)
 
-    async def get(self, evaluation: str) -> Evaluation:
+    async def get(self, evaluation: str) -> EvaluationReply:
         """Return an evaluation with its state, progress and figures."""
-        return cast(Evaluation, await self._client.get("evaluations", evaluation))
+        return cast(EvaluationReply, await self._client.get("evaluations", evaluation))
 
     async def wait(
         self, evaluation: str, *, timeout_seconds: float = 3600.0, poll_interval_seconds: float = 0.5
-    ) -> Evaluation:
+    ) -> EvaluationReply:
         """Wait until an evaluation is done or has failed, and return it. Raises WaitTimeout."""
         deadline = time.monotonic() + timeout_seconds
         while (current := await self.get(evaluation))["state"] in _ACTIVE:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from carrel_client.errors import WaitTimeout
 from carrel_client.http_requests import Request, build_path, to_query_params
-from carrel_client.types import Evaluation, EvaluationResult, GoldenItem, GoldenItemInput, GoldenSet
+from carrel_client.types import EvaluationReply, EvaluationResult, GoldenItemInput, GoldenItemReply, GoldenSetReply
 
 if TYPE_CHECKING:
     from carrel_client.sync_client import Client
@@ -22,37 +22,37 @@ class GoldenSets:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def create(self, name: str, *, description: str | None = None) -> GoldenSet:
+    def create(self, name: str, *, description: str | None = None) -> GoldenSetReply:
         """Create a golden set without items."""
         body = to_query_params({"name": name, "description": description})
-        return cast(GoldenSet, self._client.post("golden-sets", body=body))
+        return cast(GoldenSetReply, self._client.post("golden-sets", body=body))
 
-    def list(self) -> Iterator[GoldenSet]:
+    def list(self) -> Iterator[GoldenSetReply]:
         """Yield all golden sets, newest first."""
         for item in self._client.pages("golden-sets"):
-            yield cast(GoldenSet, item)
+            yield cast(GoldenSetReply, item)
 
-    def get(self, golden_set: str) -> GoldenSet:
+    def get(self, golden_set: str) -> GoldenSetReply:
         """Return one golden set."""
-        return cast(GoldenSet, self._client.get("golden-sets", golden_set))
+        return cast(GoldenSetReply, self._client.get("golden-sets", golden_set))
 
-    def update(self, golden_set: str, *, if_match: str | None = None, **changes: Any) -> GoldenSet:
+    def update(self, golden_set: str, *, if_match: str | None = None, **changes: Any) -> GoldenSetReply:
         """Change the name or the description of a golden set; with ``if_match``, only if it has this ETag."""
-        return cast(GoldenSet, self._client.patch("golden-sets", golden_set, body=changes, if_match=if_match))
+        return cast(GoldenSetReply, self._client.patch("golden-sets", golden_set, body=changes, if_match=if_match))
 
     def delete(self, golden_set: str) -> None:
         """Delete a golden set with its items and its evaluations."""
         self._client.send(Request("DELETE", build_path("golden-sets", golden_set)))
 
-    def items(self, golden_set: str) -> Iterator[GoldenItem]:
+    def items(self, golden_set: str) -> Iterator[GoldenItemReply]:
         """Yield the items of a golden set, newest first."""
         for item in self._client.pages("golden-sets", golden_set, "items"):
-            yield cast(GoldenItem, item)
+            yield cast(GoldenItemReply, item)
 
-    def add_items(self, golden_set: str, items: Sequence[GoldenItemInput]) -> Sequence[GoldenItem]:
+    def add_items(self, golden_set: str, items: Sequence[GoldenItemInput]) -> Sequence[GoldenItemReply]:
         """Add up to 500 items. If an item has the same query, what is relevant is added to that item."""
         reply = self._client.post("golden-sets", golden_set, "items", body={"items": [*items]})
-        return cast(Sequence[GoldenItem], reply["items"])
+        return cast(Sequence[GoldenItemReply], reply["items"])
 
     def delete_item(self, golden_set: str, item: str) -> None:
         """Delete an item of a golden set."""
@@ -70,23 +70,23 @@ class Evaluations:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    def create(self, golden_set: str, settings: Sequence[Mapping[str, Any]] = ({},)) -> Evaluation:
+    def create(self, golden_set: str, settings: Sequence[Mapping[str, Any]] = ({},)) -> EvaluationReply:
         """Start an evaluation with one or two search settings. The first setting is the baseline."""
         body = {"set": golden_set, "settings": [dict(setting) for setting in settings]}
-        return cast(Evaluation, self._client.post("evaluations", body=body))
+        return cast(EvaluationReply, self._client.post("evaluations", body=body))
 
-    def list(self, *, golden_set: str | None = None) -> Iterator[Evaluation]:
+    def list(self, *, golden_set: str | None = None) -> Iterator[EvaluationReply]:
         """Yield the evaluations, newest first, of one golden set or of all."""
         for item in self._client.pages("evaluations", params={"set": golden_set}):
-            yield cast(Evaluation, item)
+            yield cast(EvaluationReply, item)
 
-    def get(self, evaluation: str) -> Evaluation:
+    def get(self, evaluation: str) -> EvaluationReply:
         """Return an evaluation with its state, progress and figures."""
-        return cast(Evaluation, self._client.get("evaluations", evaluation))
+        return cast(EvaluationReply, self._client.get("evaluations", evaluation))
 
     def wait(
         self, evaluation: str, *, timeout_seconds: float = 3600.0, poll_interval_seconds: float = 0.5
-    ) -> Evaluation:
+    ) -> EvaluationReply:
         """Wait until an evaluation is done or has failed, and return it. Raises WaitTimeout."""
         deadline = time.monotonic() + timeout_seconds
         while (current := self.get(evaluation))["state"] in _ACTIVE:

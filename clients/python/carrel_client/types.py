@@ -454,7 +454,7 @@ class NewTenant(Tenant):
     api_key: dict[str, Any]
 
 
-class GoldenSet(TypedDict):
+class GoldenSetReply(TypedDict):
     """Golden set: queries whose relevant documents are known."""
 
     id: str
@@ -473,7 +473,7 @@ class GoldenItemInput(TypedDict, total=False):
     relevant: Sequence[Mapping[str, str]]
 
 
-class GoldenItem(TypedDict):
+class GoldenItemReply(TypedDict):
     """Item of a golden set. ``relevant`` has ``document``, ``chunk``, ``knowledge_base`` and ``missing``."""
 
     id: str
@@ -484,7 +484,7 @@ class GoldenItem(TypedDict):
     updated_at: str
 
 
-class Evaluation(TypedDict):
+class EvaluationReply(TypedDict):
     """Evaluation of a golden set. ``figures`` has the values of each measure, and the difference of two settings."""
 
     id: str
