@@ -9,6 +9,9 @@ import { pathParts } from "./router";
 import { caller, getKey, hasKey, signOut } from "./session";
 import { AgentScreen } from "./screens/agent";
 import { AgentsScreen } from "./screens/agents";
+import { ApiKeysScreen } from "./screens/api_keys";
+import { AuditEventsScreen } from "./screens/audit_events";
+import { DeletionsScreen } from "./screens/deletions";
 import { CreateKnowledgeBaseScreen } from "./screens/create_knowledge_base";
 import { DocumentScreen } from "./screens/document";
 import { DocumentsScreen } from "./screens/documents";
@@ -88,6 +91,9 @@ function Screen() {
     return second === undefined ? <EvaluationsScreen /> : <EvaluationScreen evaluationId={second} />;
   }
   if (first === "jobs" && second === undefined) return <JobsScreen />;
+  if (first === "api-keys" && second === undefined) return <ApiKeysScreen />;
+  if (first === "audit-events" && second === undefined) return <AuditEventsScreen />;
+  if (first === "deletions" && third === undefined) return <DeletionsScreen deletionId={second} />;
   if (first === "operator") return <OperatorScreens parts={pathParts.value.slice(1)} />;
   if (first === "agents" && third === undefined) {
     return second === undefined ? <AgentsScreen /> : <AgentScreen key={second} agentId={second} />;

@@ -79,6 +79,12 @@ def report(service: Service, tenant: Tenant) -> dict[str, Any]:
         "jobs": ("/jobs", "tbody tr"),
         "jobs-none": ("/jobs?state=postponed", ".state"),
         "operator-forbidden": ("/operator/tenants", ".state"),
+        "api-keys": ("/api-keys", "tbody tr"),
+        "api-key-new": ("/api-keys?new=1", "[data-testid=body]"),
+        "audit-events": ("/audit-events", "tbody tr"),
+        "audit-events-invalid": ("/audit-events?action=%3Cb%3E", "[role=alert]"),
+        "deletions": ("/deletions", "h1"),
+        "deletion-missing": ("/deletions/del_01h455vb4pex5vsknk084sn02q", "[role=alert]"),
         "nowhere": ("/knowledge-bases/a/b", "h1"),
     }
     keys = {"admin": tenant.key, "reader": reader["key"], "readerId": reader["id"]}

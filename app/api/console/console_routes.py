@@ -18,6 +18,9 @@ SCREENS = (
     "evaluations",
     "search",
     "jobs",
+    "api-keys",
+    "audit-events",
+    "deletions",
     "operator",
 )
 _MEDIA_TYPES = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml"}

@@ -1,5 +1,7 @@
 // Types of the API, made from /openapi.json by `make console`. Do not edit.
 
+export type ActorKind = "key" | "token" | "operator" | "service" | "unknown";
+
 export interface AgentBindingList {
   items: AgentBindingOut[];
   next_cursor?: string | null;
@@ -106,6 +108,72 @@ export interface AnswerSourceOut {
   path_names?: string[] | null;
   number: number;
   compressed_text: string | null;
+}
+
+export interface ApiKeyList {
+  items: ApiKeyOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
+}
+
+export interface ApiKeyOut {
+  id: string;
+  name: string;
+  role: string;
+  hint: string;
+  knowledge_bases: string[] | null;
+  user_id: string | null;
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+  replaced_by: string | null;
+  quotas: ApiKeyQuotas;
+}
+
+export interface ApiKeyQuotas {
+  documents?: number | null;
+  stored_bytes?: number | null;
+  chunks?: number | null;
+  upload_bytes?: number | null;
+  embedding_tokens_per_day?: number | null;
+  searches_per_second?: number | null;
+  concurrent_searches?: number | null;
+  event_streams?: number | null;
+  concurrent_ingestions?: number | null;
+}
+
+export type AuditAction = "tenant.create" | "tenant.update" | "tenant.delete" | "key.create" | "key.rotate" | "key.revoke" | "knowledge_base.create" | "knowledge_base.update" | "knowledge_base.delete" | "knowledge_base.reindex" | "knowledge_base.reindex_cancel" | "knowledge_base.reindex_rollback" | "knowledge_base.export" | "knowledge_base.enrichment_run" | "knowledge_base.entity_merge" | "knowledge_base.entity_split" | "knowledge_base.entity_undo" | "sql_view.create" | "sql_view.delete" | "agent.create" | "agent.update" | "agent.delete" | "webhook.create" | "webhook.update" | "webhook.delete" | "webhook.rotate" | "webhook.disable" | "webhook.test" | "webhook.replay" | "document.create" | "document.replace" | "document.update" | "document.reindex" | "document.prepare_reindex" | "document.delete" | "document.delete_many" | "document.expire" | "file.create" | "file.delete" | "file_batch.create" | "file_batch.cancel" | "golden_set.create" | "golden_set.update" | "golden_set.delete" | "golden_set.add_items" | "golden_set.delete_item" | "golden_set.remove_relevant" | "evaluation.create" | "evaluation.delete" | "job.retry" | "sign_in.fail";
+
+export interface AuditActorOut {
+  kind: ActorKind;
+  id: string | null;
+  name: string | null;
+}
+
+export interface AuditEventList {
+  items: AuditEventOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
+}
+
+export interface AuditEventOut {
+  id: string;
+  created_at: string;
+  action: AuditAction;
+  actor: AuditActorOut;
+  object: AuditObjectOut;
+  knowledge_base: string | null;
+  deletion: string | null;
+  counts: Record<string, number>;
+  request_id: string | null;
+  address: string | null;
+}
+
+export interface AuditObjectOut {
+  type: string;
+  ids: string[];
 }
 
 export interface AutoThresholdOut {
@@ -239,6 +307,13 @@ export interface DailyUsageOut {
 export interface DegradedStepOut {
   step: "rewrite" | "extra_queries" | "rerank" | "dense" | "lexical" | "vectors" | "http_source" | "strategy" | "graph" | "include";
   reason: string;
+}
+
+export interface DeletionList {
+  items: DeletionOut[];
+  next_cursor?: string | null;
+  total?: number | null;
+  warnings?: WarningOut[];
 }
 
 export interface DeletionOut {
@@ -707,6 +782,21 @@ export interface LossOut {
   counts: Record<string, number>;
   words_left_out: number;
   left_out_share: number;
+}
+
+export interface NewApiKeyOut {
+  id: string;
+  name: string;
+  role: string;
+  hint: string;
+  knowledge_bases: string[] | null;
+  user_id: string | null;
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+  replaced_by: string | null;
+  quotas: ApiKeyQuotas;
+  key: string;
 }
 
 export interface NewTenantOut {

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { t, type TextKey } from "../i18n";
 import { buildPath, leaveScreen, location, pathParts } from "../router";
-import { caller, canAdminister, canEvaluate, isOperator, role, signOut, type Role } from "../session";
+import { caller, canAdminister, isAdmin, canEvaluate, isOperator, role, signOut, type Role } from "../session";
 import { Preferences } from "./preferences";
 
 const ROLE_NAMES: Record<Role, TextKey> = {
@@ -50,6 +50,9 @@ export function Frame({ children }: { children: ComponentChildren }) {
             {canEvaluate.value && <NavLink parts={["evaluations"]} label={t("nav.evaluations")} />}
             {canAdminister.value && <NavLink parts={["agents"]} label={t("nav.agents")} />}
             {canAdminister.value && <NavLink parts={["jobs"]} label={t("nav.jobs")} />}
+            {canAdminister.value && <NavLink parts={["api-keys"]} label={t("apiKeys.title")} />}
+            {canAdminister.value && <NavLink parts={["audit-events"]} label={t("audit.title")} />}
+            {isAdmin.value && <NavLink parts={["deletions"]} label={t("deletions.title")} />}
             {isOperator.value && <NavLink parts={["operator"]} label={t("nav.operator")} />}
             <li>
               <a href={buildPath(["docs"])} data-external>

@@ -29,18 +29,20 @@ export function Receipt({ id }: { id: string }) {
   );
 }
 
-function ReceiptFacts({ receipt }: { receipt: DeletionOut }) {
+/** Whether contents are still being removed, or how much is left. */
+export function ReceiptBadge({ receipt }: { receipt: DeletionOut }) {
+  if (receipt.finished_at === null) return <Badge tone="warn">{t("receipt.running")}</Badge>;
   const remaining = countRemaining(receipt);
+  return <Badge tone={remaining === 0 ? "good" : "bad"}>{t("receipt.left", { count: remaining ?? 0 })}</Badge>;
+}
+
+function ReceiptFacts({ receipt }: { receipt: DeletionOut }) {
   return (
     <div class="receipt" data-testid="receipt">
       <Facts>
         <Fact term={t("column.status")}>
           <span role="status">
-            {receipt.finished_at === null ? (
-              <Badge tone="warn">{t("receipt.running")}</Badge>
-            ) : (
-              <Badge tone={remaining === 0 ? "good" : "bad"}>{t("receipt.left", { count: remaining ?? 0 })}</Badge>
-            )}
+            <ReceiptBadge receipt={receipt} />
           </span>
         </Fact>
         <Fact term={t("receipt.deleted")}>

@@ -111,3 +111,18 @@ export function formatMilliseconds(milliseconds: number): string {
     maximumFractionDigits: milliseconds < 10 ? 1 : 0,
   }).format(milliseconds);
 }
+
+/** Return a duration in its two largest units, such as "23 hours, 5 minutes". */
+export function formatDuration(seconds: number): string {
+  const parts: [number, string][] = [
+    [Math.floor(seconds / 86_400), "day"],
+    [Math.floor(seconds / 3600) % 24, "hour"],
+    [Math.floor(seconds / 60) % 60, "minute"],
+    [Math.floor(seconds) % 60, "second"],
+  ];
+  const first = parts.findIndex(([count]) => count > 0);
+  const shown = first < 0 ? parts.slice(-1) : parts.slice(first, first + 2);
+  return shown
+    .map(([count, unit]) => new Intl.NumberFormat(locale.value, { style: "unit", unit, unitDisplay: "long" }).format(count))
+    .join(", ");
+}
