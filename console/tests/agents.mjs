@@ -1,19 +1,8 @@
 // Drive the screens of agents: bind, test conversation, answer with citations, change, delete. Without a model: the error.
-import { checkScreen, finish, inspect, moveTo, openContext, order, report, settle, signIn } from "./common.mjs";
+import { checkEverywhere, finish, inspect, moveTo, openContext, order, report, settle, signIn } from "./common.mjs";
 
 const { url, keys, agent } = order;
 const path = `/agents/${encodeURIComponent(agent)}`;
-
-/** Check the screen as it is, in both themes and widths. */
-async function checkAll(page, name) {
-  for (const theme of ["light", "dark"]) {
-    for (const width of [320, 1280]) {
-      await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
-      await page.setViewportSize({ width, height: 800 });
-      await checkScreen(page, name, theme, width);
-    }
-  }
-}
 
 /** Wait for the next request of a method, and return its body, its If-Match and its reply. */
 async function sendBy(page, method, act) {
@@ -28,7 +17,7 @@ async function sendBy(page, method, act) {
 async function bind(page) {
   await page.getByRole("link", { name: "Agents" }).click();
   await page.getByText("No agent has a binding").waitFor();
-  await checkAll(page, "agents-none");
+  await checkEverywhere(page, "agents-none");
   await page.getByLabel("Id of the agent").fill(agent);
   await page.keyboard.press("Enter");
   await page.getByText("This agent has no binding").waitFor();
@@ -60,7 +49,7 @@ async function readAnswer(page) {
   report.answerBody = [(await sent).postData(), await page.getByTestId("answer-body").textContent()];
   await page.getByText(/\d+ read, \d+ written/).waitFor();
   report.answer = await page.getByTestId("answer").innerText();
-  await checkAll(page, "agent-answer");
+  await checkEverywhere(page, "agent-answer");
   const link = page.locator(".citations a").first();
   report.sameLink = (await link.getAttribute("href")) === (await page.getByTestId("answer").getByRole("link").first().getAttribute("href"));
   await link.focus();
@@ -79,7 +68,7 @@ async function change(page) {
   await page.getByLabel("Body of the request").fill('{"max_top_k": 0}');
   report.refused = await sendBy(page, "PATCH", () => page.getByRole("button", { name: "Save" }).click());
   await page.getByRole("alert").waitFor();
-  await checkAll(page, "agent-json");
+  await checkEverywhere(page, "agent-json");
   await page.getByRole("button", { name: "Delete the binding" }).click();
   const dialog = page.getByRole("dialog");
   report.deleted = await sendBy(page, "DELETE", () => dialog.getByRole("button", { name: "Delete the binding" }).click());
@@ -108,7 +97,7 @@ async function checkWithoutModel(page) {
   report.problem = await (await (await sent).response()).json();
   await page.getByRole("alert").waitFor();
   report.alert = await page.getByRole("alert").innerText();
-  await checkAll(page, "agent-no-model");
+  await checkEverywhere(page, "agent-no-model");
 }
 
 const context = await openContext();

@@ -80,6 +80,17 @@ export async function moveTo(page, path, selector = "h1") {
   await settle(page);
 }
 
+/** Check the screen as it is, in both themes and widths. */
+export async function checkEverywhere(page, name) {
+  for (const theme of ["light", "dark"]) {
+    for (const width of [320, 1280]) {
+      await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
+      await page.setViewportSize({ width, height: 800 });
+      await checkScreen(page, name, theme, width);
+    }
+  }
+}
+
 /** Close the browser and print the report. */
 export async function finish() {
   await browser.close();

@@ -1,18 +1,8 @@
 // Drive the list of documents: windowed rows, filters with live errors, retry, deletion with its receipt, roles.
-import { checkScreen, finish, openContext, order, report, settle, signIn, moveTo } from "./common.mjs";
+import { checkEverywhere, finish, openContext, order, report, settle, signIn, moveTo } from "./common.mjs";
 
 const { keys, total } = order;
 const base = "/knowledge-bases/default";
-
-async function checkAll(page, name) {
-  for (const theme of ["light", "dark"]) {
-    for (const width of [320, 1280]) {
-      await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
-      await page.setViewportSize({ width, height: 800 });
-      await checkScreen(page, name, theme, width);
-    }
-  }
-}
 
 const press = async (locator) => {
   await locator.focus();
@@ -42,7 +32,7 @@ async function filter(page) {
   await page.locator(".document-filters .bad-text").first().waitFor();
   report.shownFault = await page.locator(".document-filters").innerText();
   report.refusedAddress = new URL(page.url()).search;
-  await checkAll(page, "documents-filter-fault");
+  await checkEverywhere(page, "documents-filter-fault");
   await field.fill('{"group": "old"}');
   await page.getByText("3 documents found", { exact: true }).waitFor();
   await settle(page);
@@ -54,13 +44,13 @@ async function deleteMatches(page) {
   await press(page.getByRole("button", { name: "Delete what matches" }));
   const dialog = page.getByRole("dialog");
   await dialog.getByText("3 documents match the filter").waitFor();
-  await checkAll(page, "documents-delete");
+  await checkEverywhere(page, "documents-delete");
   const sent = page.waitForRequest((request) => request.method() === "DELETE");
   await press(dialog.getByRole("button", { name: "Delete", exact: true }));
   report.deletion = new URL((await sent).url()).search;
   await page.getByText("0 rows and objects left").waitFor();
   await page.getByText("0 documents found").waitFor();
-  await checkAll(page, "documents-deleted");
+  await checkEverywhere(page, "documents-deleted");
 }
 
 async function retry(page) {
@@ -102,7 +92,7 @@ page.setDefaultTimeout(30_000);
 await signIn(page, keys.admin);
 await moveTo(page, base, "tbody tr");
 await scrollToEnd(page);
-await checkAll(page, "documents-end");
+await checkEverywhere(page, "documents-end");
 await filter(page);
 await deleteMatches(page);
 await retry(page);

@@ -1,18 +1,7 @@
 // Drive the screens of golden sets and evaluations: create, add, remove, run, compare, delete.
-import { checkScreen, finish, moveTo, openContext, order, report, settle, signIn } from "./common.mjs";
+import { checkEverywhere, finish, moveTo, openContext, order, report, settle, signIn } from "./common.mjs";
 
 const { keys, document, query } = order;
-
-/** Check the screen as it is, in both themes and widths. */
-async function checkAll(page, name) {
-  for (const theme of ["light", "dark"]) {
-    for (const width of [320, 1280]) {
-      await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
-      await page.setViewportSize({ width, height: 800 });
-      await checkScreen(page, name, theme, width);
-    }
-  }
-}
 
 /** Wait for the next request of a method, and return its body and its reply. */
 async function sendBy(page, method, act) {
@@ -31,7 +20,7 @@ const press = async (locator) => {
 async function fillSet(page) {
   await press(page.getByRole("link", { name: "Golden sets" }));
   await page.getByText("No golden sets").waitFor();
-  await checkAll(page, "golden-sets-none");
+  await checkEverywhere(page, "golden-sets-none");
   await page.getByLabel("Name").fill(order.name);
   report.created = await sendBy(page, "POST", () => page.keyboard.press("Enter"));
   await page.getByText("No items").waitFor();
@@ -49,7 +38,7 @@ async function fillSet(page) {
   report.talk = await sendBy(page, "POST", () => press(page.getByRole("button", { name: "Add", exact: true })));
   await page.getByText("2 items").waitFor();
   await settle(page);
-  await checkAll(page, "golden-set");
+  await checkEverywhere(page, "golden-set");
   report.links = await page.locator("td a[href*=documents]").evaluateAll((links) => links.map((link) => link.getAttribute("href")));
 }
 
@@ -71,18 +60,18 @@ async function evaluate(page) {
   await page.getByText("This is not a JSON object.").first().waitFor();
   report.canStart = await page.getByRole("button", { name: "Start" }).isEnabled();
   await page.getByLabel("Template for setting 2").selectOption("lexical");
-  await checkAll(page, "evaluations-form");
+  await checkEverywhere(page, "evaluations-form");
   const shown = await page.getByTestId("body").textContent();
   report.started = { shown, ...(await sendBy(page, "POST", () => press(page.getByRole("button", { name: "Start" })))) };
   await page.getByText("Done").first().waitFor();
   await settle(page);
   report.figures = await page.getByRole("region", { name: "Figures" }).innerText();
-  await checkAll(page, "evaluation");
+  await checkEverywhere(page, "evaluation");
   await page.getByLabel("Change").selectOption("all");
   await page.getByRole("region", { name: "Queries" }).waitFor();
   await settle(page);
   report.address = new URL(page.url()).search;
-  await checkAll(page, "evaluation-queries");
+  await checkEverywhere(page, "evaluation-queries");
   report.playground = await page.getByRole("link", { name: "with setting 2" }).getAttribute("href");
   await press(page.getByRole("link", { name: "with setting 2" }));
   await page.locator(".hit").first().waitFor();

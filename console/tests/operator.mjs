@@ -1,24 +1,10 @@
 // Drive the screens of the operator in Chromium: health, tenants with quotas, first key, changes, deletion, roles.
-import { checkScreen, finish, inspect, moveTo, openContext, order, report, settle, signIn } from "./common.mjs";
+import { checkEverywhere, finish, inspect, moveTo, openContext, order, report, settle, signIn } from "./common.mjs";
 
 const { url, keys, tenant, payload } = order;
-const VIEWS = [
-  ["light", 320],
-  ["light", 1280],
-  ["dark", 320],
-  ["dark", 1280],
-];
 const call = (page, method, path, data) =>
   page.request.fetch(`${url}/v1${path}`, { method, data, headers: { Authorization: `Bearer ${keys.operator}` } });
 const readMain = (page) => page.evaluate(() => document.querySelector("main").innerText);
-
-async function checkEverywhere(page, name) {
-  for (const [theme, width] of VIEWS) {
-    await page.emulateMedia({ colorScheme: theme, reducedMotion: "reduce" });
-    await page.setViewportSize({ width, height: 800 });
-    await checkScreen(page, name, theme, width);
-  }
-}
 
 /** Wait for the next request of a method, and return what was shown, what was sent, and the reply. */
 async function sendBy(page, method, act) {

@@ -91,7 +91,7 @@ NEEDED = {
     f"DELETE {DOCUMENT}": WRITER,
     f"POST {DOCUMENT}/reindex": WRITER,
     f"GET {DOCUMENT}/events": READER,
-    "GET /v1/knowledge-bases/{kb}/events": READER,
+    f"GET {KB}/events": READER,
     f"GET {DOCUMENT}/content": READER,
     f"GET {DOCUMENT}/images/{{n}}": READER,
     f"GET {DOCUMENT}/pages/{{page}}.png": READER,

@@ -8,7 +8,7 @@ export interface SearchMessage {
   content: string;
 }
 
-/** Settings of one column. `more` has every field without a control of its own. */
+/** Settings of one column. `more` has every other field of the body. */
 export interface SearchColumn {
   knowledgeBase: string;
   strategy: string;

@@ -8,6 +8,7 @@ import { buildPath, navigate } from "../router";
 import { canWrite } from "../session";
 import { ConfirmDialog, Dialog } from "./dialog";
 import { TextField } from "./fields";
+import { saveFile } from "./save_file";
 
 interface Props {
   path: string;
@@ -50,14 +51,6 @@ export function DocumentActions(props: Props) {
       {opened === "delete" && <DeleteDialog {...props} close={close} />}
     </>
   );
-}
-
-function saveFile(content: Blob, name: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }
 
 function ReindexDialog({ path, reload, close }: Props & { close: () => void }) {

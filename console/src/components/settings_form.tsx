@@ -27,7 +27,7 @@ interface FormProps<T> {
   label: string;
   titles?: Record<string, TextKey>;
   done: (reply: Reply<T>) => void;
-  /** Called for the button of the notice that the object has changed meanwhile. */
+  /** Load the object again, after somebody else has changed it. */
   loadAgain?: () => void;
   children?: ComponentChildren;
 }

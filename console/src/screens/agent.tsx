@@ -34,8 +34,8 @@ function Binding({ agentId }: { agentId: string }) {
   const bases = useResource<KnowledgeBaseList>("/v1/knowledge-bases", { limit: 200 });
   const [message, setMessage] = useState("");
   const [forms, setForms] = useState(0);
-  const reload = (told: string) => {
-    setMessage(told);
+  const reload = (notice: string) => {
+    setMessage(notice);
     setForms(forms + 1);
     binding.reload();
   };

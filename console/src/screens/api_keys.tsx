@@ -84,7 +84,7 @@ function ApiKeys() {
             <>
               <DataTable label={t("apiKeys.title")} head={<Head />}>
                 {items.map((apiKey) => (
-                  <Row key={apiKey.id} apiKey={apiKey} choose={(kind) => setChoice({ kind, apiKey })} />
+                  <Row key={apiKey.id} apiKey={apiKey} choose={(kind) => setChoice({ kind, apiKey })} reload={list.reload} />
                 ))}
               </DataTable>
               <Pages parts={["api-keys"]} nextCursor={nextCursor} />
@@ -111,7 +111,8 @@ function Head() {
   );
 }
 
-function Row({ apiKey, choose }: { apiKey: ApiKeyOut; choose: (kind: Choice["kind"]) => void }) {
+function Row(props: { apiKey: ApiKeyOut; choose: (kind: Choice["kind"]) => void; reload: () => void }) {
+  const { apiKey, choose, reload } = props;
   const isOwn = apiKey.id === caller.value?.key.id;
   return (
     <tr>
@@ -131,7 +132,7 @@ function Row({ apiKey, choose }: { apiKey: ApiKeyOut; choose: (kind: Choice["kin
       <td>{apiKey.last_used_at ? <Time value={apiKey.last_used_at} /> : t("apiKeys.never")}</td>
       <td>
         {apiKey.expires_at ? <Time value={apiKey.expires_at} /> : t("apiKeys.never")}
-        {apiKey.replaced_by && apiKey.expires_at && <Countdown until={apiKey.expires_at} />}
+        {apiKey.replaced_by && apiKey.expires_at && <Countdown until={apiKey.expires_at} end={reload} />}
       </td>
       <td>
         <div class="actions">
@@ -148,13 +149,17 @@ function Row({ apiKey, choose }: { apiKey: ApiKeyOut; choose: (kind: Choice["kin
 }
 
 /** Time that a rotated key is still valid, counted down. */
-function Countdown({ until }: { until: string }) {
+function Countdown({ until, end }: { until: string; end: () => void }) {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), 1000);
     return () => clearInterval(timer);
   }, []);
   const seconds = Math.max(0, Math.round((Date.parse(until) - now) / 1000));
+  const isOver = seconds === 0;
+  useEffect(() => {
+    if (isOver) end();
+  }, [isOver, end]);
   return (
     <span class="sub">
       <Badge tone="warn">{t("apiKeys.validFor", { time: formatDuration(seconds) })}</Badge>

@@ -9,6 +9,7 @@ import { TextField } from "../components/fields";
 import { ScreenHead } from "../components/frame";
 import { Pages } from "../components/pages";
 import { DataTable, Time } from "../components/parts";
+import { saveFile } from "../components/save_file";
 import { EmptyState, Loaded, NoPermission } from "../components/states";
 import { t, type TextKey } from "../i18n";
 import { buildPath, location, navigate, type Query } from "../router";
@@ -39,7 +40,9 @@ function AuditEvents() {
   const { query } = location.value;
   const filters: Query = Object.fromEntries(Object.keys(FILTERS).map((name) => [name, query.get(name)]));
   const list = useResource<AuditEventList>(PATH, { ...filters, cursor: query.get("cursor") });
-  const download = useAction(async () => saveFile(await requestBlob(PATH, { query: { ...filters, format: "jsonl" } })));
+  const download = useAction(async () =>
+    saveFile(await requestBlob(PATH, { query: { ...filters, format: "jsonl" } }), "audit-events.jsonl"),
+  );
   const button = (
     <button type="button" class="button" disabled={download.isBusy} onClick={() => void download.run()}>
       {t("audit.download")}
@@ -152,12 +155,4 @@ function Row({ event }: { event: AuditEventOut }) {
       </td>
     </tr>
   );
-}
-
-function saveFile(content: Blob): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(content);
-  link.download = "audit-events.jsonl";
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

@@ -1,19 +1,15 @@
 // Settings of a knowledge base: what PATCH can change, with If-Match, and the deletion.
 import { useState } from "preact/hooks";
-import { useAction } from "../api/action";
-import { request } from "../api/client";
 import { buildChangeBody, fitToKind, readSettings, SETTING_TITLES } from "../api/knowledge_base_settings";
 import { useResource } from "../api/resource";
 import type { KnowledgeBaseOut } from "../api/schema";
 import { useTitle } from "../app";
-import { Dialog } from "../components/dialog";
-import { TextField } from "../components/fields";
+import { DeletionSection } from "../components/deletion_section";
 import { ScreenHead } from "../components/frame";
-import { Section } from "../components/parts";
 import { SettingsForm } from "../components/settings_form";
 import { Loaded, NoPermission } from "../components/states";
 import { t, tn } from "../i18n";
-import { buildPath, navigate } from "../router";
+import { buildPath } from "../router";
 import { isAdmin } from "../session";
 
 /** Links to the screens above a screen of one knowledge base. */
@@ -54,7 +50,17 @@ export function KnowledgeBaseSettingsScreen({ knowledgeBase }: { knowledgeBase: 
           {(item) => (
             <>
               <ChangeForm key={`${detail.etag} ${forms}`} item={item} etag={detail.etag} path={path} reload={reload} />
-              <DeletionSection item={item} path={path} />
+              <DeletionSection
+                name={item.name}
+                path={path}
+                hint={t("settings.deleteHint")}
+                warning={t("settings.deleteWarning", {
+                  documents: tn("documents.count", item.document_count),
+                  chunks: tn("chunks.count", item.chunk_count),
+                })}
+                label={t("settings.deleteOpen")}
+                receiptParts={["knowledge-bases"]}
+              />
             </>
           )}
         </Loaded>
@@ -83,58 +89,5 @@ function ChangeForm(props: { item: KnowledgeBaseOut; etag: string | null; path: 
     >
       <p class="muted">{t("settings.reindexHint")}</p>
     </SettingsForm>
-  );
-}
-
-function DeletionSection({ item, path }: { item: KnowledgeBaseOut; path: string }) {
-  const [isOpen, setOpen] = useState(false);
-  return (
-    <Section title={t("settings.delete")}>
-      <p class="muted">{t("settings.deleteHint")}</p>
-      <div>
-        <button type="button" class="button danger" onClick={() => setOpen(true)}>
-          {t("settings.deleteOpen")}
-        </button>
-      </div>
-      {isOpen && <DeletionDialog item={item} path={path} close={() => setOpen(false)} />}
-    </Section>
-  );
-}
-
-function DeletionDialog({ item, path, close }: { item: KnowledgeBaseOut; path: string; close: () => void }) {
-  const [name, setName] = useState("");
-  const action = useAction(async () => {
-    const { deletion } = await request<null>(path, { method: "DELETE" });
-    navigate(buildPath(["knowledge-bases"], { deletion }));
-  });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (name === item.name) void action.run();
-  };
-  return (
-    <Dialog title={t("settings.deleteTitle", { name: item.name })} close={close}>
-      <form onSubmit={submit}>
-        <p>
-          {t("settings.deleteWarning", {
-            documents: tn("documents.count", item.document_count),
-            chunks: tn("chunks.count", item.chunk_count),
-          })}
-        </p>
-        <TextField label={t("settings.typeName", { name: item.name })} value={name} change={setName} />
-        {action.error && (
-          <p class="bad-text" role="alert">
-            {action.error.message}
-          </p>
-        )}
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={close}>
-            {t("action.cancel")}
-          </button>
-          <button type="submit" class="button danger" disabled={action.isBusy || name !== item.name}>
-            {t("settings.deleteOpen")}
-          </button>
-        </div>
-      </form>
-    </Dialog>
   );
 }

@@ -1,20 +1,16 @@
 // A tenant: its quotas, what PATCH can change with If-Match, and the deletion.
 import { useState } from "preact/hooks";
-import { useAction } from "../api/action";
-import { request } from "../api/client";
 import { listChanges, dropNulls, type Fields } from "../api/json_schema";
 import { useResource } from "../api/resource";
 import type { TenantDetailOut } from "../api/schema";
 import { useTitle } from "../app";
-import { Dialog } from "../components/dialog";
-import { TextField } from "../components/fields";
+import { DeletionSection } from "../components/deletion_section";
 import { ScreenHead } from "../components/frame";
 import { DataTable, Fact, Facts, Section, Time } from "../components/parts";
 import { formatLimit, formatLimitName } from "../components/limit_names";
 import { SettingsForm } from "../components/settings_form";
 import { Loaded } from "../components/states";
 import { t } from "../i18n";
-import { buildPath, navigate } from "../router";
 import { TENANT_TITLES } from "./create_tenant";
 import { listTenantParents } from "./tenants";
 
@@ -52,7 +48,14 @@ export function TenantScreen({ tenantId }: { tenantId: string }) {
             <Section title={t("settings.title")}>
               <ChangeForm key={`${detail.etag} ${forms}`} tenant={tenant} etag={detail.etag} path={path} reload={reload} />
             </Section>
-            <DeletionSection tenant={tenant} path={path} />
+            <DeletionSection
+              name={tenant.name}
+              path={path}
+              hint={t("tenants.deleteHint")}
+              warning={t("tenants.deleteWarning")}
+              label={t("tenants.deleteOpen")}
+              receiptParts={["operator", "tenants"]}
+            />
           </>
         )}
       </Loaded>
@@ -108,53 +111,5 @@ function ChangeForm(props: { tenant: TenantDetailOut; etag: string | null; path:
       done={() => props.reload(true)}
       loadAgain={() => props.reload(false)}
     />
-  );
-}
-
-function DeletionSection({ tenant, path }: { tenant: TenantDetailOut; path: string }) {
-  const [isOpen, setOpen] = useState(false);
-  return (
-    <Section title={t("settings.delete")}>
-      <p class="muted">{t("tenants.deleteHint")}</p>
-      <div>
-        <button type="button" class="button danger" onClick={() => setOpen(true)}>
-          {t("tenants.deleteOpen")}
-        </button>
-      </div>
-      {isOpen && <DeletionDialog tenant={tenant} path={path} close={() => setOpen(false)} />}
-    </Section>
-  );
-}
-
-function DeletionDialog({ tenant, path, close }: { tenant: TenantDetailOut; path: string; close: () => void }) {
-  const [name, setName] = useState("");
-  const action = useAction(async () => {
-    const { deletion } = await request<null>(path, { method: "DELETE" });
-    navigate(buildPath(["operator", "tenants"], { deletion }));
-  });
-  const submit = (event: Event) => {
-    event.preventDefault();
-    if (name === tenant.name) void action.run();
-  };
-  return (
-    <Dialog title={t("settings.deleteTitle", { name: tenant.name })} close={close}>
-      <form onSubmit={submit}>
-        <p>{t("tenants.deleteWarning")}</p>
-        <TextField label={t("settings.typeName", { name: tenant.name })} value={name} change={setName} />
-        {action.error && (
-          <p class="bad-text" role="alert">
-            {action.error.message}
-          </p>
-        )}
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick={close}>
-            {t("action.cancel")}
-          </button>
-          <button type="submit" class="button danger" disabled={action.isBusy || name !== tenant.name}>
-            {t("tenants.deleteOpen")}
-          </button>
-        </div>
-      </form>
-    </Dialog>
   );
 }
